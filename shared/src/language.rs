@@ -1,0 +1,224 @@
+//! Languages are data: a stanza of `languages.toml` is all that a new one needs.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+use regex::Regex;
+use serde::Deserialize;
+
+/// One language as configured. Placeholders in `source` and in commands:
+/// `{source}` the file name, `{memory_mb}` the request's memory limit,
+/// `{class}` and `{main_class}` the Java class found in the code, without and with its package.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Language {
+    #[serde(skip)]
+    name: String,
+    #[serde(default)]
+    pub aliases: Vec<String>,
+    pub image: String,
+    source: String,
+    #[serde(default)]
+    pub compile: Option<Compile>,
+    run: Vec<String>,
+    /// Environment of both the compiler and the program.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
+    /// Prints the toolchain's version.
+    pub version: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Compile {
+    command: Vec<String>,
+    #[serde(default = "Compile::default_timeout_ms")]
+    pub timeout_ms: u64,
+    #[serde(default = "Compile::default_memory_mb")]
+    pub memory_mb: u64,
+    #[serde(default = "Compile::default_processes")]
+    pub processes: u64,
+    #[serde(default = "Compile::default_cpus")]
+    pub cpus: f64,
+    /// Size of the compiler's `/tmp`; it counts as memory.
+    #[serde(default = "Compile::default_tmp_mb")]
+    pub tmp_mb: u64,
+}
+
+impl Compile {
+    fn default_timeout_ms() -> u64 {
+        30_000
+    }
+    fn default_memory_mb() -> u64 {
+        512
+    }
+    fn default_processes() -> u64 {
+        64
+    }
+    fn default_cpus() -> f64 {
+        1.0
+    }
+    fn default_tmp_mb() -> u64 {
+        128
+    }
+}
+
+/// A language's commands with every placeholder filled for one piece of code.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commands {
+    pub source_file: String,
+    pub compile: Option<Vec<String>>,
+    pub run: Vec<String>,
+}
+
+impl Language {
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The source file's extension, without the dot.
+    pub fn extension(&self) -> &str {
+        self.source.rsplit('.').next().unwrap_or_default()
+    }
+
+    pub fn commands(&self, code: &str, memory_mb: u64) -> Commands {
+        let class = if self.uses_class() { JavaClass::find(code) } else { JavaClass::default() };
+        let source_file = self.source.replace("{class}", &class.name);
+        let fill = |words: &[String]| -> Vec<String> {
+            words
+                .iter()
+                .map(|word| {
+                    word.replace("{source}", &source_file)
+                        .replace("{memory_mb}", &memory_mb.to_string())
+                        .replace("{main_class}", &class.qualified())
+                        .replace("{class}", &class.name)
+                })
+                .collect()
+        };
+        Commands {
+            compile: self.compile.as_ref().map(|compile| fill(&compile.command)),
+            run: fill(&self.run),
+            source_file,
+        }
+    }
+
+    fn uses_class(&self) -> bool {
+        let compile = self.compile.iter().flat_map(|compile| &compile.command);
+        std::iter::once(&self.source).chain(compile).chain(&self.run).any(|word| word.contains("class}"))
+    }
+
+    fn problem(&self) -> Option<String> {
+        if self.run.is_empty() || self.version.is_empty() {
+            return Some("run and version must each name a command".into());
+        }
+        if self.compile.as_ref().is_some_and(|compile| compile.command.is_empty()) {
+            return Some("compile.command must name a command".into());
+        }
+        if self.source.is_empty() || self.source.contains(['/', '\0']) || self.source.starts_with('.') {
+            return Some(format!("source {:?} must be a plain file name", self.source));
+        }
+        None
+    }
+}
+
+/// The class to start: the public one, else the one with `main`, else the first.
+#[derive(Debug, PartialEq, Eq)]
+struct JavaClass {
+    package: Option<String>,
+    name: String,
+}
+
+impl Default for JavaClass {
+    fn default() -> Self {
+        Self { package: None, name: "Solution".into() }
+    }
+}
+
+impl JavaClass {
+    fn find(code: &str) -> Self {
+        static NOISE: LazyLock<Regex> = LazyLock::new(|| {
+            pattern(r#"(?s)/\*.*?\*/|//[^\n]*|"""(?:\\.|[^\\])*?"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"#)
+        });
+        static PACKAGE: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^|[;\s])package\s+([\w$.]+)\s*;"));
+        static PUBLIC: LazyLock<Regex> = LazyLock::new(|| {
+            pattern(r"\bpublic\s+(?:(?:final|abstract|strictfp|sealed)\s+)*(?:class|record|enum|interface)\s+([\w$]+)")
+        });
+        static ANY: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(?:class|record|enum|interface)\s+([\w$]+)"));
+        static MAIN: LazyLock<Regex> = LazyLock::new(|| pattern(r"\bstatic\s+(?:final\s+)?void\s+main\s*\("));
+
+        let code = NOISE.replace_all(code, " ");
+        let first = |regex: &Regex, text: &str| regex.captures(text).map(|found| found[1].to_owned());
+        // The class that holds `main` is, in practice, the last one opened before it.
+        let before_main = MAIN.find(&code).map_or("", |main| &code[..main.start()]);
+        let holding_main = || ANY.captures_iter(before_main).last().map(|found| found[1].to_owned());
+
+        let name = first(&PUBLIC, &code)
+            .or_else(holding_main)
+            .or_else(|| first(&ANY, &code))
+            // It becomes a file name; a longer one could not be created.
+            .filter(|name| name.len() <= 200);
+        Self { package: first(&PACKAGE, &code), name: name.unwrap_or_else(|| Self::default().name) }
+    }
+
+    fn qualified(&self) -> String {
+        match &self.package {
+            Some(package) => format!("{package}.{}", self.name),
+            None => self.name.clone(),
+        }
+    }
+}
+
+fn pattern(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("a constant pattern")
+}
+
+/// The languages by name and alias.
+#[derive(Debug, Clone, Default)]
+pub struct Languages {
+    by_name: BTreeMap<String, Arc<Language>>,
+    names_by_alias: BTreeMap<String, String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("languages.{language}: {problem}")]
+pub struct LanguageError {
+    language: String,
+    problem: String,
+}
+
+impl Languages {
+    pub fn new(stanzas: BTreeMap<String, Language>) -> Result<Self, LanguageError> {
+        let mut languages = Self::default();
+        for (name, mut language) in stanzas {
+            if let Some(problem) = language.problem() {
+                return Err(LanguageError { language: name, problem });
+            }
+            for alias in &language.aliases {
+                if let Some(other) = languages.names_by_alias.insert(alias.to_lowercase(), name.clone()) {
+                    let problem = format!("alias {alias:?} belongs to {other} already");
+                    return Err(LanguageError { language: name, problem });
+                }
+            }
+            language.name = name.clone();
+            languages.by_name.insert(name, Arc::new(language));
+        }
+        Ok(languages)
+    }
+
+    pub fn get(&self, name: &str) -> Option<Arc<Language>> {
+        let name = name.to_lowercase();
+        self.by_name.get(&name).or_else(|| self.by_name.get(self.names_by_alias.get(&name)?)).cloned()
+    }
+
+    /// The language of a file with this extension.
+    pub fn by_extension(&self, extension: &str) -> Option<Arc<Language>> {
+        self.iter().find(|language| language.extension() == extension).cloned()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Language>> {
+        self.by_name.values()
+    }
+}
+
+#[cfg(test)]
+mod tests;

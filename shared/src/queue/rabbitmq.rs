@@ -1,0 +1,244 @@
+//! RabbitMQ: a quorum queue for requests, another for dead letters.
+//!
+//! Publishing and consuming use connections of their own, because a broker that is short of memory or disk blocks
+//! those that publish, and acks must still get through.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use lapin::options::{
+    BasicAckOptions, BasicConsumeOptions, BasicPublishOptions, BasicQosOptions, BasicRejectOptions,
+    ConfirmSelectOptions, QueueDeclareOptions,
+};
+use lapin::types::{AMQPValue, FieldTable, ShortString};
+use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProperties};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use super::{
+    Broker, Consumer, DELIVERY_LIMIT, Delivery, Depth, EXECUTION_REQUEST, Message, QueueError, Settle, Settlement,
+};
+use crate::address;
+use crate::config::QueueSettings;
+
+/// A broker that has not answered by then is as good as down.
+const ANSWER_WITHIN: Duration = Duration::from_secs(4);
+/// A confirm waits for a majority of the quorum queue's disks.
+const CONFIRM_WITHIN: Duration = Duration::from_secs(30);
+/// A frozen worker's requests go elsewhere after two of these.
+const HEARTBEAT_S: u16 = 10;
+const PERSISTENT: u8 = 2;
+
+pub struct RabbitMq {
+    url: String,
+    requests: ShortString,
+    dead: ShortString,
+    publisher: Mutex<Option<Link>>,
+}
+
+/// A connection with one channel. Both close when the last clone is dropped.
+#[derive(Clone)]
+struct Link {
+    connection: std::sync::Arc<Connection>,
+    channel: Channel,
+}
+
+impl RabbitMq {
+    pub fn new(settings: &QueueSettings) -> Self {
+        Self {
+            url: settings.url.clone(),
+            requests: format!("{}.requests", settings.name).into(),
+            dead: format!("{}.dead", settings.name).into(),
+            publisher: Mutex::new(None),
+        }
+    }
+
+    fn address(&self) -> String {
+        address::without_credentials(&self.url)
+    }
+
+    fn unreachable(&self, reason: impl ToString) -> QueueError {
+        QueueError::Unreachable { what: "RabbitMQ", address: self.address(), reason: reason.to_string() }
+    }
+
+    async fn link(&self, purpose: &str) -> Result<Link, QueueError> {
+        let connect = async {
+            let mut uri: lapin::uri::AMQPUri = self.url.parse().map_err(|reason: String| self.unreachable(reason))?;
+            uri.query.heartbeat.get_or_insert(HEARTBEAT_S);
+            let name = format!("tribunal {purpose}");
+            let properties = ConnectionProperties::default().with_connection_name(name.into());
+            let connection =
+                Connection::connect_uri(uri, properties).await.map_err(|error| self.unreachable(explain(&error)))?;
+            let channel = connection.create_channel().await.map_err(|error| self.unreachable(explain(&error)))?;
+            self.declare(&channel).await.map_err(|error| self.unreachable(explain(&error)))?;
+            Ok(Link { connection: std::sync::Arc::new(connection), channel })
+        };
+        timeout(ANSWER_WITHIN, connect)
+            .await
+            .unwrap_or_else(|_| Err(self.unreachable(format!("no answer within {} s", ANSWER_WITHIN.as_secs()))))
+    }
+
+    async fn declare(&self, channel: &Channel) -> lapin::Result<()> {
+        let text = |value: &str| AMQPValue::LongString(value.into());
+        let mut dead = FieldTable::default();
+        dead.insert("x-queue-type".into(), text("quorum"));
+        let mut requests = dead.clone();
+        requests.insert("x-delivery-limit".into(), AMQPValue::LongInt(DELIVERY_LIMIT as i32));
+        requests.insert("x-dead-letter-exchange".into(), text(""));
+        requests.insert("x-dead-letter-routing-key".into(), text(self.dead.as_str()));
+        // At-least-once: a dead letter leaves this queue only when the other one has it, which needs reject-publish.
+        requests.insert("x-dead-letter-strategy".into(), text("at-least-once"));
+        requests.insert("x-overflow".into(), text("reject-publish"));
+        channel.queue_declare(self.dead.clone(), QueueDeclareOptions::durable(), dead).await?;
+        channel.queue_declare(self.requests.clone(), QueueDeclareOptions::durable(), requests).await?;
+        Ok(())
+    }
+
+    async fn publisher(&self) -> Result<Link, QueueError> {
+        let mut publisher = self.publisher.lock().await;
+        if let Some(link) = publisher.as_ref().filter(|link| link.channel.status().connected()) {
+            return Ok(link.clone());
+        }
+        let link = self.link("publisher").await?;
+        link.channel
+            .confirm_select(ConfirmSelectOptions::default())
+            .await
+            .map_err(|error| self.unreachable(explain(&error)))?;
+        *publisher = Some(link.clone());
+        Ok(link)
+    }
+}
+
+#[async_trait]
+impl Broker for RabbitMq {
+    async fn publish(&self, message: Message) -> Result<(), QueueError> {
+        let refused = |reason: &str| QueueError::NotAccepted { address: self.address(), reason: reason.to_owned() };
+        let link = self.publisher().await?;
+        if link.connection.status().blocked() {
+            return Err(refused("it is short of memory or disk and blocks publishers"));
+        }
+        let properties = BasicProperties::default()
+            .with_delivery_mode(PERSISTENT)
+            .with_content_type("application/json".into())
+            .with_message_id(message.id.as_str().into())
+            .with_type(EXECUTION_REQUEST.into());
+        // Mandatory: a message that no queue takes must not vanish.
+        let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
+        let publish = async {
+            link.channel
+                .basic_publish("".into(), self.requests.clone(), options, &message.body, properties)
+                .await?
+                .await
+        };
+        match timeout(CONFIRM_WITHIN, publish).await {
+            Ok(Ok(Confirmation::Ack(None))) => Ok(()),
+            Ok(Ok(Confirmation::Ack(Some(_)))) => Err(refused("no queue takes it")),
+            Ok(Ok(Confirmation::Nack(_))) => Err(refused("the queue is full")),
+            Ok(Ok(Confirmation::NotRequested)) => Err(refused("it did not confirm")),
+            Ok(Err(error)) => Err(refused(&explain(&error))),
+            Err(_) => Err(refused("no confirmation in time")),
+        }
+    }
+
+    async fn consume(&self, prefetch: u16) -> Result<Box<dyn Consumer>, QueueError> {
+        let link = self.link("worker").await?;
+        // Before consuming: the client's buffer has no bound of its own.
+        link.channel
+            .basic_qos(prefetch, BasicQosOptions::default())
+            .await
+            .map_err(|error| self.unreachable(explain(&error)))?;
+        let deliveries = link
+            .channel
+            .basic_consume(self.requests.clone(), "".into(), BasicConsumeOptions::default(), FieldTable::default())
+            .await
+            .map_err(|error| self.unreachable(explain(&error)))?;
+        Ok(Box::new(RabbitConsumer { _link: link, deliveries, address: self.address() }))
+    }
+
+    async fn depth(&self) -> Result<Depth, QueueError> {
+        let link = self.publisher().await?;
+        let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+        let count = async |name: &ShortString| {
+            let queue = link.channel.queue_declare(name.clone(), passive, FieldTable::default()).await;
+            queue.map(|queue| u64::from(queue.message_count())).map_err(|error| self.unreachable(explain(&error)))
+        };
+        Ok(Depth { ready: count(&self.requests).await?, dead: count(&self.dead).await? })
+    }
+}
+
+struct RabbitConsumer {
+    /// Dropping the connection would end the consumer.
+    _link: Link,
+    deliveries: lapin::Consumer,
+    address: String,
+}
+
+#[async_trait]
+impl Consumer for RabbitConsumer {
+    async fn next(&mut self) -> Result<Delivery, QueueError> {
+        let lost = |reason: String| QueueError::Lost { address: self.address.clone(), reason };
+        let mut delivery = match self.deliveries.next().await {
+            Some(Ok(delivery)) => delivery,
+            Some(Err(error)) => return Err(lost(explain(&error))),
+            None => return Err(lost("the broker ended the subscription".into())),
+        };
+        let properties = &delivery.properties;
+        Ok(Delivery {
+            attempt: 1 + earlier_deliveries(&delivery),
+            message_id: properties.message_id().as_ref().map(ToString::to_string),
+            kind: properties.kind().as_ref().map(ToString::to_string),
+            body: std::mem::take(&mut delivery.data),
+            settle: Box::new(Unsettled { delivery, address: self.address.clone() }),
+        })
+    }
+}
+
+/// Quorum queues count deliveries in a header, which is absent on the first.
+fn earlier_deliveries(delivery: &lapin::message::Delivery) -> u32 {
+    let headers = delivery.properties.headers().as_ref();
+    let count = headers.and_then(|headers| headers.inner().get("x-delivery-count")).and_then(|value| match value {
+        AMQPValue::LongLongInt(count) => u32::try_from(*count).ok(),
+        AMQPValue::LongInt(count) => u32::try_from(*count).ok(),
+        AMQPValue::LongUInt(count) => Some(*count),
+        AMQPValue::ShortInt(count) => u32::try_from(*count).ok(),
+        AMQPValue::ShortShortInt(count) => u32::try_from(*count).ok(),
+        _ => None,
+    });
+    count.unwrap_or(delivery.redelivered.into())
+}
+
+struct Unsettled {
+    /// Emptied of its body.
+    delivery: lapin::message::Delivery,
+    address: String,
+}
+
+#[async_trait]
+impl Settle for Unsettled {
+    async fn settle(self: Box<Self>, settlement: Settlement) -> Result<(), QueueError> {
+        let sent = match settlement {
+            Settlement::Ack => self.delivery.ack(BasicAckOptions::default()).await,
+            // Reject, not nack: from RabbitMQ 4.3 on only this counts as a delivery.
+            Settlement::GiveBack => self.delivery.reject(BasicRejectOptions { requeue: true }).await,
+            Settlement::DeadLetter => self.delivery.reject(BasicRejectOptions { requeue: false }).await,
+        };
+        match sent {
+            Ok(true) => Ok(()),
+            // The connection is gone, and with it the delivery: the broker delivers it again.
+            Ok(false) => {
+                Err(QueueError::Lost { address: self.address, reason: "the delivery could not be settled".into() })
+            }
+            Err(error) => Err(QueueError::Lost { address: self.address, reason: explain(&error) }),
+        }
+    }
+}
+
+/// The broker's own words, where there are any.
+fn explain(error: &lapin::Error) -> String {
+    match error.kind() {
+        lapin::ErrorKind::IOError(io) => io.to_string(),
+        lapin::ErrorKind::ProtocolError(protocol) => protocol.get_message().to_string(),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,347 @@
+//! A request, twice: [`ExecutionRequest`] as it travels, and [`Job`] once it has been checked.
+//!
+//! A `Job` can only be made by [`Job::check`], so whatever holds one never checks again.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::config::LimitSettings;
+use crate::language::{Language, Languages};
+
+/// The wire form: what any producer, in any language, puts on the queue as JSON.
+///
+/// Numbers are wider than what is allowed, so that a value out of bounds is answered by
+/// validation, with its field's name and the bounds, and not by the JSON parser.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ExecutionRequest {
+    /// Chosen by the caller, or given by the client on submission.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    pub code: String,
+    pub language: String,
+    pub test_cases: Vec<TestCase>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_timeout_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit_mb: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_limit: Option<f64>,
+    #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+    pub metadata: serde_json::Map<String, serde_json::Value>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct TestCase {
+    /// `test_0`, `test_1`, … by position when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    #[serde(default)]
+    pub input: String,
+    /// Required: a test without it would compare with nothing and pass or fail by accident.
+    pub expected_output: String,
+    #[serde(default)]
+    pub is_hidden: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<i64>,
+    #[serde(default)]
+    pub description: String,
+}
+
+/// A body that is not an [`ExecutionRequest`] at all.
+#[derive(Debug, thiserror::Error)]
+#[error("{field}: {message}")]
+pub struct Malformed {
+    pub field: String,
+    pub message: String,
+    /// The id, where the body was at least readable enough to find one.
+    pub request_id: Option<RequestId>,
+}
+
+impl ExecutionRequest {
+    pub fn from_json(body: &[u8]) -> Result<Self, Malformed> {
+        #[derive(Deserialize)]
+        struct OnlyId {
+            request_id: String,
+        }
+
+        let mut json = serde_json::Deserializer::from_slice(body);
+        let malformed = |field: String, error: serde_json::Error| Malformed {
+            field: if field == "." { "request".into() } else { field },
+            message: error.to_string(),
+            request_id: serde_json::from_slice::<OnlyId>(body).ok().and_then(|only| only.request_id.parse().ok()),
+        };
+        let request = serde_path_to_error::deserialize(&mut json)
+            .map_err(|error| malformed(error.path().to_string(), error.into_inner()))?;
+        json.end().map_err(|error| malformed("request".into(), error))?;
+        Ok(request)
+    }
+
+    /// What makes two submissions under one id the same submission.
+    pub fn digest(&self) -> Digest {
+        let canonical = serde_json::to_vec(self).expect("a request has only string keys");
+        Digest(format!("{:x}", Sha256::digest(canonical)))
+    }
+}
+
+/// SHA-256 of a request's canonical JSON, in hexadecimal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Digest(String);
+
+impl Digest {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// 1 to 128 characters of `[A-Za-z0-9._:-]`: safe in a Redis key, a label and a log line.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct RequestId(String);
+
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("must be 1 to 128 characters of A-Z a-z 0-9 . _ : -")]
+pub struct BadRequestId;
+
+impl RequestId {
+    /// A new id. Version 7, so that ids sort by time.
+    pub fn generate() -> Self {
+        Self(uuid::Uuid::now_v7().to_string())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::str::FromStr for RequestId {
+    type Err = BadRequestId;
+
+    fn from_str(text: &str) -> Result<Self, BadRequestId> {
+        let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._:-".contains(&byte);
+        if (1..=128).contains(&text.len()) && text.bytes().all(allowed) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(BadRequestId)
+        }
+    }
+}
+
+impl TryFrom<String> for RequestId {
+    type Error = BadRequestId;
+
+    fn try_from(text: String) -> Result<Self, BadRequestId> {
+        text.parse()
+    }
+}
+
+impl From<RequestId> for String {
+    fn from(id: RequestId) -> Self {
+        id.0
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A request that passed every check. Its fields are private: the only way to one is [`Job::check`].
+#[derive(Debug, Clone)]
+pub struct Job {
+    id: RequestId,
+    code: String,
+    language: Arc<Language>,
+    tests: Vec<Test>,
+    limits: Limits,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Test {
+    pub id: String,
+    pub input: String,
+    pub expected_output: String,
+    pub timeout: Duration,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Limits {
+    pub timeout: Duration,
+    pub total_timeout: Duration,
+    pub memory_mb: u64,
+    pub cpus: f64,
+}
+
+/// Why a request did not become a [`Job`]: every problem, each with its field.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Rejection {
+    #[error("{}", join(.0))]
+    Invalid(Vec<Problem>),
+    /// Only when nothing else is wrong.
+    #[error("language: {0:?} is not supported")]
+    UnsupportedLanguage(String),
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    pub field: String,
+    pub message: String,
+}
+
+fn join(problems: &[Problem]) -> String {
+    let lines: Vec<_> = problems.iter().map(|p| format!("{}: {}", p.field, p.message)).collect();
+    lines.join("; ")
+}
+
+impl Job {
+    pub fn check(request: ExecutionRequest, limits: &LimitSettings, languages: &Languages) -> Result<Self, Rejection> {
+        let mut problems = Problems::default();
+
+        let id = match request.request_id.as_deref().unwrap_or_default().parse::<RequestId>() {
+            Ok(id) => Some(id),
+            Err(error) => problems.add("request_id", error.to_string()),
+        };
+        let code = problems.check_code(request.code, limits.max_code_bytes);
+        let timeout_ms = problems.check_range("timeout_ms", request.timeout_ms, limits.timeout_ms, "ms");
+        let memory_mb = problems.check_range("memory_limit_mb", request.memory_limit_mb, limits.memory_mb, "MB");
+        let total_ms = request.total_timeout_ms.unwrap_or(limits.total_timeout_ms.default as i64);
+        if total_ms < timeout_ms as i64 || total_ms > limits.total_timeout_ms.max as i64 {
+            problems.add::<()>(
+                "total_timeout_ms",
+                format!("{total_ms} ms is not between timeout_ms ({timeout_ms}) and {}", limits.total_timeout_ms.max),
+            );
+        }
+        let cpus = request.cpu_limit.unwrap_or(limits.cpu.default);
+        if !(cpus > 0.0 && cpus <= limits.cpu.max) {
+            problems.add::<()>("cpu_limit", format!("{cpus} is not more than 0 and at most {}", limits.cpu.max));
+        }
+        let tests = problems.check_tests(request.test_cases, timeout_ms, limits);
+        let language = languages.get(&request.language);
+
+        match (id, language) {
+            (Some(id), Some(language)) if problems.0.is_empty() => Ok(Self {
+                id,
+                code,
+                language,
+                tests,
+                limits: Limits {
+                    timeout: Duration::from_millis(timeout_ms),
+                    total_timeout: Duration::from_millis(total_ms as u64),
+                    memory_mb,
+                    cpus,
+                },
+            }),
+            (_, None) if problems.0.is_empty() => Err(Rejection::UnsupportedLanguage(excerpt(&request.language))),
+            (_, language) => {
+                if language.is_none() {
+                    problems.add::<()>("language", format!("{:?} is not supported", excerpt(&request.language)));
+                }
+                Err(Rejection::Invalid(problems.0))
+            }
+        }
+    }
+
+    pub fn id(&self) -> &RequestId {
+        &self.id
+    }
+
+    /// The source, without NUL bytes.
+    pub fn code(&self) -> &str {
+        &self.code
+    }
+
+    pub fn language(&self) -> &Arc<Language> {
+        &self.language
+    }
+
+    pub fn tests(&self) -> &[Test] {
+        &self.tests
+    }
+
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+}
+
+/// Hostile names are echoed, but not at any length.
+fn excerpt(text: &str) -> String {
+    text.chars().take(64).collect()
+}
+
+#[derive(Default)]
+struct Problems(Vec<Problem>);
+
+impl Problems {
+    fn add<T>(&mut self, field: impl Into<String>, message: String) -> Option<T> {
+        self.0.push(Problem { field: field.into(), message });
+        None
+    }
+
+    fn check_code(&mut self, code: String, max_bytes: usize) -> String {
+        let code = if code.contains('\0') { code.replace('\0', "") } else { code };
+        if code.trim().is_empty() {
+            self.add::<()>("code", "is empty".into());
+        } else if code.len() > max_bytes {
+            self.add::<()>("code", format!("is {} bytes long, at most {max_bytes} are allowed", code.len()));
+        }
+        code
+    }
+
+    fn check_range(&mut self, field: &str, value: Option<i64>, bounds: crate::config::Range, unit: &str) -> u64 {
+        let Some(value) = value else { return bounds.default };
+        match u64::try_from(value) {
+            Ok(value) if (bounds.min..=bounds.max).contains(&value) => value,
+            _ => {
+                let message = format!("{value} {unit} is not between {} and {} {unit}", bounds.min, bounds.max);
+                self.add::<()>(field, message);
+                bounds.default
+            }
+        }
+    }
+
+    fn check_tests(&mut self, cases: Vec<TestCase>, timeout_ms: u64, limits: &LimitSettings) -> Vec<Test> {
+        if cases.is_empty() {
+            self.add::<()>("test_cases", "no test cases provided".into());
+        } else if cases.len() > limits.max_tests {
+            self.add::<()>(
+                "test_cases",
+                format!("has {} tests, at most {} are allowed", cases.len(), limits.max_tests),
+            );
+            // Naming a problem for each of a million tests helps nobody.
+            return Vec::new();
+        }
+
+        let mut seen = HashSet::new();
+        let mut tests = Vec::with_capacity(cases.len());
+        for (index, case) in cases.into_iter().enumerate() {
+            let field = |name: &str| format!("test_cases[{index}].{name}");
+            let id = case.id.unwrap_or_else(|| format!("test_{index}"));
+            if id.is_empty() || id.chars().count() > 128 || id.chars().any(char::is_control) {
+                self.add::<()>(field("id"), "must be 1 to 128 characters without control characters".into());
+            } else if !seen.insert(id.clone()) {
+                self.add::<()>(field("id"), format!("{id:?} is used twice"));
+            }
+            let timeout = match case.timeout_ms {
+                None => timeout_ms,
+                own => self.check_range(&field("timeout_ms"), own, limits.timeout_ms, "ms"),
+            };
+            tests.push(Test {
+                id,
+                input: case.input,
+                expected_output: case.expected_output,
+                timeout: Duration::from_millis(timeout),
+            });
+        }
+        tests
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,43 @@
+# shellcheck shell=bash disable=SC2034  # variables used by the other sourced files
+# What the suites need from the system: sourced by tests/run.
+
+# A program that proves a package is there, and the package. A machine with, say, Docker from elsewhere keeps its own.
+readonly SERVICE_PACKAGES=(
+    dockerd docker.io
+    runc runc
+    iptables iptables
+    redis-server redis-server
+    redis-cli redis-tools
+    /usr/lib/rabbitmq/bin/rabbitmq-server rabbitmq-server
+    mmdebstrap mmdebstrap
+)
+readonly BUILD_PACKAGES=(cc build-essential)
+readonly COMPOSE_PACKAGES=(docker-compose docker-compose)
+
+# Installs the packages of a list like those above whose program is missing.
+require_packages() {
+    local missing=()
+    while (($#)); do
+        command -v "$1" >/dev/null || missing+=("$2")
+        shift 2
+    done
+    ((${#missing[@]})) || return 0
+
+    say "installing ${missing[*]}"
+    if ! command -v apt-get >/dev/null || ! { ((UID == 0)) || command -v sudo >/dev/null; }; then
+        die "please install these Debian packages, or run as root: ${missing[*]}"
+    fi
+    as_root apt-get update -q >&2
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "${missing[@]}" >&2
+}
+
+require_cargo() {
+    command -v cargo >/dev/null || die "cargo is missing: install Rust with rustup, see rust-lang.org/tools/install"
+    require_packages "${BUILD_PACKAGES[@]}"
+}
+
+require_nextest() {
+    cargo nextest --version >/dev/null 2>&1 && return
+    say "installing cargo-nextest, once for this machine (some minutes)"
+    cargo install --locked cargo-nextest
+}

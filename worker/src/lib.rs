@@ -1,0 +1,6 @@
+//! Pulls requests, judges them, stores the results.
+//!
+//! `run` is the life of a delivery; `judge` knows no queue and no store; a sandbox knows no verdicts.
+//! Dependencies point one way: `run → judge → {compile, check, verdict, sandbox}`.
+
+pub mod sandbox;
