@@ -24,8 +24,8 @@ require_packages() {
     ((${#missing[@]})) || return 0
 
     say "installing ${missing[*]}"
-    if ! command -v apt-get >/dev/null || ! { ((UID == 0)) || command -v sudo >/dev/null; }; then
-        die "please install these Debian packages, or run as root: ${missing[*]}"
+    if ! command -v apt-get >/dev/null || ! can_be_root; then
+        die "please install these Debian packages, or run as root or with a sudo that asks nothing: ${missing[*]}"
     fi
     as_root apt-get update -q >&2
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qy --no-install-recommends "${missing[@]}" >&2

@@ -9,7 +9,7 @@ use tribunal_shared::language::Languages;
 use tribunal_shared::queue::{Broker, Message, QueueError};
 use tribunal_shared::request::{ExecutionRequest, Job, Rejection, RequestId};
 use tribunal_shared::result::ExecutionResult;
-use tribunal_shared::store::{Claim, Events, ResultStore, State, StoreError};
+use tribunal_shared::store::{Claim, Event, Events, ResultStore, State, StoreError};
 
 #[derive(Clone)]
 pub struct Client {
@@ -74,15 +74,28 @@ impl Client {
 
     /// The result as soon as it is there, or `None` when `patience` runs out first. The store wakes us; nothing polls.
     pub async fn wait(&self, id: &RequestId, patience: Option<Duration>) -> Result<Option<ExecutionResult>, StoreError> {
+        self.follow(id, patience, |_| {}).await
+    }
+
+    /// Like [`Client::wait`], and every event on the way is shown to `seen`.
+    pub async fn follow(
+        &self,
+        id: &RequestId,
+        patience: Option<Duration>,
+        mut seen: impl FnMut(&Event),
+    ) -> Result<Option<ExecutionResult>, StoreError> {
         let result = async {
+            let mut last = None;
             loop {
                 if let State::Done(result) = self.store.state(id).await? {
                     return Ok(*result);
                 }
                 // Ends with the final event, after which the result is there.
-                let mut events = self.store.events(id, None).await?;
-                while let Some(event) = events.next().await {
-                    event?;
+                let mut events = self.store.events(id, last.take()).await?;
+                while let Some(numbered) = events.next().await {
+                    let numbered = numbered?;
+                    seen(&numbered.event);
+                    last = Some(numbered.id);
                 }
             }
         };
@@ -97,3 +110,6 @@ impl Client {
         self.store.events(id, after).await
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -21,15 +21,18 @@ pub struct Artifact {
     pub metadata: Map<String, Value>,
 }
 
-/// A test as agents write it: `expected` or `expected_output`, `hidden` or `is_hidden`.
+/// A test as agents write it: `expected`, or else `expected_output`; `hidden` or `is_hidden`.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 pub struct ArtifactTest {
     pub id: Option<String>,
     #[serde(default)]
     pub input: String,
-    #[serde(default, alias = "expected")]
+    pub expected: Option<String>,
+    #[serde(default)]
     pub expected_output: String,
-    #[serde(default, alias = "hidden")]
+    #[serde(default)]
+    pub hidden: bool,
+    #[serde(default)]
     pub is_hidden: bool,
     #[serde(default)]
     pub description: String,
@@ -67,8 +70,8 @@ impl Artifact {
             .map(|test| TestCase {
                 id: test.id,
                 input: test.input,
-                expected_output: test.expected_output,
-                is_hidden: test.is_hidden,
+                expected_output: test.expected.unwrap_or(test.expected_output),
+                is_hidden: test.hidden || test.is_hidden,
                 timeout_ms: None,
                 description: test.description,
             })

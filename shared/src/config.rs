@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use config::{Config, Environment, File, FileFormat};
-use serde::Deserialize;
+use config::builder::{ConfigBuilder, DefaultState};
+use config::{Config, ConfigError, Environment, File, FileFormat};
+use serde::de::IntoDeserializer as _;
+use serde::{Deserialize, Deserializer};
 
 use crate::language::{Language, Languages};
 
@@ -17,8 +19,10 @@ pub const CONFIG_VARIABLE: &str = "TRIBUNAL_CONFIG";
 const PREFIX: &str = "TRIBUNAL";
 const WORKING_FOLDER_FILE: &str = "tribunal.toml";
 
+type Layers = ConfigBuilder<DefaultState>;
+
 #[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Settings {
     pub queue: QueueSettings,
     pub store: StoreSettings,
@@ -29,14 +33,14 @@ pub struct Settings {
 }
 
 #[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct QueueSettings {
     pub url: String,
     pub name: String,
 }
 
 #[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct StoreSettings {
     pub url: String,
     pub result_ttl_s: u64,
@@ -44,7 +48,7 @@ pub struct StoreSettings {
 }
 
 #[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct WorkerSettings {
     slots: usize,
     pub max_attempts: u32,
@@ -61,8 +65,9 @@ impl WorkerSettings {
 }
 
 #[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct SandboxSettings {
+    #[serde(deserialize_with = "word")]
     pub kind: SandboxKind,
     pub workspace_root: PathBuf,
     pub output_limit_kb: u64,
@@ -80,10 +85,11 @@ pub enum SandboxKind {
 }
 
 #[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct DockerSettings {
     pub host: String,
     pub runtime: String,
+    #[serde(deserialize_with = "word")]
     pub pull_policy: PullPolicy,
     pub user: String,
     pub cgroup_root: PathBuf,
@@ -98,7 +104,7 @@ pub enum PullPolicy {
 }
 
 #[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct LimitSettings {
     pub max_code_bytes: usize,
     pub max_tests: usize,
@@ -110,7 +116,7 @@ pub struct LimitSettings {
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Range {
     pub default: u64,
     pub min: u64,
@@ -118,7 +124,7 @@ pub struct Range {
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct UpTo<T> {
     pub default: T,
     pub max: T,
@@ -126,8 +132,8 @@ pub struct UpTo<T> {
 
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    #[error("settings: {0}")]
-    Invalid(String),
+    #[error("settings: {problem} (in {place})")]
+    Invalid { problem: String, place: String },
     #[error("settings: the file {path} named by {named_by} cannot be read: {source}")]
     File { path: PathBuf, named_by: &'static str, source: std::io::Error },
 }
@@ -135,10 +141,9 @@ pub enum SettingsError {
 impl Settings {
     /// `file` comes from `--config`; without it `TRIBUNAL_CONFIG` and then the working folder are looked at.
     pub fn load(file: Option<&Path>) -> Result<Self, SettingsError> {
-        Self::layered(
-            file,
-            std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?))),
-        )
+        // A value that is no text is wrong: better to be told than to have it ignored.
+        let text = |value: std::ffi::OsString| value.to_string_lossy().into_owned();
+        Self::layered(file, std::env::vars_os().map(|(name, value)| (text(name), text(value))))
     }
 
     /// Settings as they are without any file or variable.
@@ -166,36 +171,48 @@ impl Settings {
         Self::build(text, variables)
     }
 
+    /// What the file says must hold by itself, so that an error names its place: the file, or a variable.
     fn build(file: Option<(PathBuf, String)>, variables: HashMap<String, String>) -> Result<Self, SettingsError> {
-        let origin = file.as_ref().map(|(path, _)| path.display().to_string());
-        let mut builder = Config::builder()
+        let mut layers = Config::builder()
             .add_source(File::from_str(DEFAULTS, FileFormat::Toml))
             .add_source(File::from_str(LANGUAGES, FileFormat::Toml));
         if let Some((_, text)) = &file {
-            builder = builder.add_source(File::from_str(text, FileFormat::Toml));
+            layers = layers.add_source(File::from_str(text, FileFormat::Toml));
         }
+        let settings = Self::from_files(layers.clone()).map_err(|problem| {
+            let place = file.map_or_else(|| "the defaults".into(), |(path, _)| path.display().to_string());
+            SettingsError::Invalid { problem, place }
+        })?;
+        if variables.is_empty() {
+            return Ok(settings);
+        }
+        Self::from_files_and_variables(layers, variables.clone())
+            .map_err(|problem| SettingsError::Invalid { place: responsible(&variables, &problem), problem })
+    }
+
+    /// By way of JSON values, which are strict about kinds: `true` is no number.
+    fn from_files(layers: Layers) -> Result<Self, String> {
+        let merged = layers.build().and_then(Config::try_deserialize::<serde_json::Value>).map_err(explain)?;
+        serde_path_to_error::deserialize(merged)
+            .map_err(|error| format!("{}: {}", error.path(), error.inner()))
+            .and_then(Self::checked)
+    }
+
+    /// A variable is text, and converted to the kind that its key has.
+    fn from_files_and_variables(layers: Layers, variables: HashMap<String, String>) -> Result<Self, String> {
         let environment = Environment::with_prefix(PREFIX)
             .prefix_separator("_")
             .separator("__")
-            .try_parsing(true)
             .ignore_empty(true)
-            .source(Some(variables.clone()));
-        let invalid = |problem: String| {
-            let place = match (&origin, variables.is_empty()) {
-                (Some(path), true) => format!(" (in {path})"),
-                (Some(path), false) => format!(" (in {path} or a TRIBUNAL_… variable)"),
-                (None, false) => " (in a TRIBUNAL_… variable)".to_owned(),
-                (None, true) => String::new(),
-            };
-            SettingsError::Invalid(format!("{problem}{place}"))
-        };
-        let merged = builder.add_source(environment).build().map_err(|error| invalid(error.to_string()))?;
-        let settings: Self = serde_path_to_error::deserialize(merged).map_err(|error| {
-            let path = error.path().to_string();
-            invalid(format!("{path}: {}", error.into_inner()))
-        })?;
-        settings.check().map_err(invalid)?;
-        Ok(settings)
+            .source(Some(variables));
+        let merged = layers.add_source(environment).build().map_err(explain)?;
+        serde_path_to_error::deserialize(merged)
+            .map_err(|error| format!("{}: {}", error.path().to_string(), explain(error.into_inner())))
+            .and_then(Self::checked)
+    }
+
+    fn checked(self) -> Result<Self, String> {
+        self.check().map(|()| self)
     }
 
     fn check(&self) -> Result<(), String> {
@@ -207,8 +224,9 @@ impl Settings {
         if !(self.limits.cpu.default > 0.0 && self.limits.cpu.default <= self.limits.cpu.max) {
             return Err("limits.cpu: 0 < default <= max does not hold".into());
         }
-        if self.limits.total_timeout_ms.default > self.limits.total_timeout_ms.max {
-            return Err("limits.total_timeout_ms: default is more than max".into());
+        let (timeout, total) = (self.limits.timeout_ms.default, self.limits.total_timeout_ms);
+        if !(timeout <= total.default && total.default <= total.max) {
+            return Err("limits.total_timeout_ms: limits.timeout_ms.default <= default <= max does not hold".into());
         }
         if self.worker.max_attempts == 0 {
             return Err("worker.max_attempts: must be at least 1".into());
@@ -229,6 +247,31 @@ impl Settings {
     pub fn languages(&self) -> Languages {
         Languages::new(self.languages.clone()).expect("checked when the settings were loaded")
     }
+}
+
+/// The variables that set the key a problem starts with; all of them, if it cannot be told.
+fn responsible(variables: &HashMap<String, String>, problem: &str) -> String {
+    let key = problem.split(':').next().unwrap_or_default();
+    let name = format!("{PREFIX}_{}", key.replace('.', "__")).to_uppercase();
+    let mut names: Vec<_> = variables.keys().map(String::as_str).collect();
+    names.sort_unstable();
+    let setting_it: Vec<_> =
+        names.iter().copied().filter(|variable| variable.to_uppercase().starts_with(&name)).collect();
+    if setting_it.is_empty() { names.join(", ") } else { setting_it.join(", ") }
+}
+
+/// Without the key, which the path names already.
+fn explain(error: ConfigError) -> String {
+    match error {
+        ConfigError::At { error, .. } => explain(*error),
+        ConfigError::Type { unexpected, expected, .. } => format!("invalid type: {unexpected}, expected {expected}"),
+        error => error.to_string().trim_end().to_owned(),
+    }
+}
+
+/// An enum's variant. Through a string, because the error then names the variants that there are.
+fn word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
+    T::deserialize(String::deserialize(deserializer)?.into_deserializer())
 }
 
 #[cfg(test)]

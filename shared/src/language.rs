@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use regex::Regex;
+use regex::{Match, Regex};
 use serde::Deserialize;
 
 /// One language as configured. Placeholders in `source` and in commands:
 /// `{source}` the file name, `{memory_mb}` the request's memory limit,
-/// `{class}` and `{main_class}` the Java class found in the code, without and with its package.
+/// `{class}` the Java class that names the file, `{main_class}` the one to start, with its package.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Language {
     #[serde(skip)]
     name: String,
@@ -29,7 +29,7 @@ pub struct Language {
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Compile {
     command: Vec<String>,
     #[serde(default = "Compile::default_timeout_ms")]
@@ -82,16 +82,16 @@ impl Language {
     }
 
     pub fn commands(&self, code: &str, memory_mb: u64) -> Commands {
-        let class = if self.uses_class() { JavaClass::find(code) } else { JavaClass::default() };
-        let source_file = self.source.replace("{class}", &class.name);
+        let java = if self.uses_class() { JavaClasses::find(code) } else { JavaClasses::default() };
+        let source_file = self.source.replace("{class}", &java.file);
         let fill = |words: &[String]| -> Vec<String> {
             words
                 .iter()
                 .map(|word| {
                     word.replace("{source}", &source_file)
                         .replace("{memory_mb}", &memory_mb.to_string())
-                        .replace("{main_class}", &class.qualified())
-                        .replace("{class}", &class.name)
+                        .replace("{main_class}", &java.main)
+                        .replace("{class}", &java.file)
                 })
                 .collect()
         };
@@ -107,7 +107,10 @@ impl Language {
         std::iter::once(&self.source).chain(compile).chain(&self.run).any(|word| word.contains("class}"))
     }
 
-    fn problem(&self) -> Option<String> {
+    fn problem(&self, name: &str) -> Option<String> {
+        if name != name.to_lowercase() {
+            return Some("the name must be in lower case; requests may spell it as they like".into());
+        }
         if self.run.is_empty() || self.version.is_empty() {
             return Some("run and version must each name a command".into());
         }
@@ -121,20 +124,22 @@ impl Language {
     }
 }
 
-/// The class to start: the public one, else the one with `main`, else the first.
+/// What Java wants to know: the file is named after the public class, and any class can hold `main`.
 #[derive(Debug, PartialEq, Eq)]
-struct JavaClass {
-    package: Option<String>,
-    name: String,
+struct JavaClasses {
+    /// The public class, else the one to start.
+    file: String,
+    /// The class with `main`, else the public one, else the first; with its package.
+    main: String,
 }
 
-impl Default for JavaClass {
+impl Default for JavaClasses {
     fn default() -> Self {
-        Self { package: None, name: "Solution".into() }
+        Self { file: "Solution".into(), main: "Solution".into() }
     }
 }
 
-impl JavaClass {
+impl JavaClasses {
     fn find(code: &str) -> Self {
         static NOISE: LazyLock<Regex> = LazyLock::new(|| {
             pattern(r#"(?s)/\*.*?\*/|//[^\n]*|"""(?:\\.|[^\\])*?"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"#)
@@ -144,28 +149,47 @@ impl JavaClass {
             pattern(r"\bpublic\s+(?:(?:final|abstract|strictfp|sealed)\s+)*(?:class|record|enum|interface)\s+([\w$]+)")
         });
         static ANY: LazyLock<Regex> = LazyLock::new(|| pattern(r"\b(?:class|record|enum|interface)\s+([\w$]+)"));
-        static MAIN: LazyLock<Regex> = LazyLock::new(|| pattern(r"\bstatic\s+(?:final\s+)?void\s+main\s*\("));
+        static MAIN: LazyLock<Regex> =
+            LazyLock::new(|| pattern(r"\bstatic\s+(?:(?:public|final|synchronized|strictfp)\s+)*void\s+main\s*\("));
 
         let code = NOISE.replace_all(code, " ");
-        let first = |regex: &Regex, text: &str| regex.captures(text).map(|found| found[1].to_owned());
-        // The class that holds `main` is, in practice, the last one opened before it.
-        let before_main = MAIN.find(&code).map_or("", |main| &code[..main.start()]);
-        let holding_main = || ANY.captures_iter(before_main).last().map(|found| found[1].to_owned());
+        let top = top_level(&code);
+        let names = |regex: &'static Regex| regex.captures_iter(&top).filter_map(|found| found.get(1));
+        // A class becomes a file; one with a longer name could not be created.
+        let class = |name: &Match<'_>| name.len() <= 200;
+        let classes: Vec<_> = names(&ANY).filter(class).collect();
+        let public = names(&PUBLIC).find(class).map(|name| name.as_str());
+        let holders: Vec<_> = MAIN
+            .find_iter(&code)
+            .filter_map(|main| classes[..classes.partition_point(|class| class.end() < main.start())].last())
+            .map(|class| class.as_str())
+            .collect();
 
-        let name = first(&PUBLIC, &code)
-            .or_else(holding_main)
-            .or_else(|| first(&ANY, &code))
-            // It becomes a file name; a longer one could not be created.
-            .filter(|name| name.len() <= 200);
-        Self { package: first(&PACKAGE, &code), name: name.unwrap_or_else(|| Self::default().name) }
+        let main = public
+            .filter(|public| holders.contains(public))
+            .or(holders.first().copied())
+            .or(public)
+            .or(classes.first().map(|class| class.as_str()));
+        let Some(main) = main else { return Self::default() };
+        let qualified = names(&PACKAGE).next().map(|package| format!("{}.{main}", package.as_str()));
+        Self { file: public.unwrap_or(main).into(), main: qualified.unwrap_or_else(|| main.into()) }
     }
+}
 
-    fn qualified(&self) -> String {
-        match &self.package {
-            Some(package) => format!("{package}.{}", self.name),
-            None => self.name.clone(),
+/// The code with all that stands in braces blanked, byte for byte.
+fn top_level(code: &str) -> String {
+    let mut depth = 0_usize;
+    let mut top = String::with_capacity(code.len());
+    for char in code.chars() {
+        depth = depth.saturating_sub((char == '}').into());
+        if depth == 0 {
+            top.push(char);
+        } else {
+            top.extend(std::iter::repeat_n(' ', char.len_utf8()));
         }
+        depth += usize::from(char == '{');
     }
+    top
 }
 
 fn pattern(pattern: &str) -> Regex {
@@ -190,7 +214,7 @@ impl Languages {
     pub fn new(stanzas: BTreeMap<String, Language>) -> Result<Self, LanguageError> {
         let mut languages = Self::default();
         for (name, mut language) in stanzas {
-            if let Some(problem) = language.problem() {
+            if let Some(problem) = language.problem(&name) {
                 return Err(LanguageError { language: name, problem });
             }
             for alias in &language.aliases {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-use crate::config::LimitSettings;
+use crate::config::{LimitSettings, Range};
 use crate::language::{Language, Languages};
 
 /// The wire form: what any producer, in any language, puts on the queue as JSON.
@@ -72,14 +72,21 @@ impl ExecutionRequest {
         }
 
         let mut json = serde_json::Deserializer::from_slice(body);
-        let malformed = |field: String, error: serde_json::Error| Malformed {
-            field: if field == "." { "request".into() } else { field },
+        let malformed = |path: &str, error: serde_json::Error| Malformed {
+            // `.` is the whole, `?` a key that could not be read.
+            field: match path.trim_end_matches(['.', '?']) {
+                "" => "request".into(),
+                field => field.into(),
+            },
             message: error.to_string(),
-            request_id: serde_json::from_slice::<OnlyId>(body).ok().and_then(|only| only.request_id.parse().ok()),
+            // Not `from_slice`, which would also ask for a clean end.
+            request_id: OnlyId::deserialize(&mut serde_json::Deserializer::from_slice(body))
+                .ok()
+                .and_then(|only| only.request_id.parse().ok()),
         };
         let request = serde_path_to_error::deserialize(&mut json)
-            .map_err(|error| malformed(error.path().to_string(), error.into_inner()))?;
-        json.end().map_err(|error| malformed("request".into(), error))?;
+            .map_err(|error| malformed(&error.path().to_string(), error.into_inner()))?;
+        json.end().map_err(|error| malformed(".", error))?;
         Ok(request)
     }
 
@@ -212,21 +219,23 @@ impl Job {
         let timeout_ms = problems.check_range("timeout_ms", request.timeout_ms, limits.timeout_ms, "ms");
         let memory_mb = problems.check_range("memory_limit_mb", request.memory_limit_mb, limits.memory_mb, "MB");
         let total_ms = request.total_timeout_ms.unwrap_or(limits.total_timeout_ms.default as i64);
-        if total_ms < timeout_ms as i64 || total_ms > limits.total_timeout_ms.max as i64 {
+        // A timeout that is wrong itself says nothing about the total.
+        let least_ms = timeout_ms.unwrap_or(limits.timeout_ms.min);
+        if total_ms < least_ms as i64 || total_ms > limits.total_timeout_ms.max as i64 {
             problems.add::<()>(
                 "total_timeout_ms",
-                format!("{total_ms} ms is not between timeout_ms ({timeout_ms}) and {}", limits.total_timeout_ms.max),
+                format!("{total_ms} ms is not between timeout_ms ({least_ms}) and {} ms", limits.total_timeout_ms.max),
             );
         }
         let cpus = request.cpu_limit.unwrap_or(limits.cpu.default);
         if !(cpus > 0.0 && cpus <= limits.cpu.max) {
             problems.add::<()>("cpu_limit", format!("{cpus} is not more than 0 and at most {}", limits.cpu.max));
         }
-        let tests = problems.check_tests(request.test_cases, timeout_ms, limits);
+        let tests = problems.check_tests(request.test_cases, least_ms, limits);
         let language = languages.get(&request.language);
 
-        match (id, language) {
-            (Some(id), Some(language)) if problems.0.is_empty() => Ok(Self {
+        match (id, language, timeout_ms, memory_mb) {
+            (Some(id), Some(language), Some(timeout_ms), Some(memory_mb)) if problems.0.is_empty() => Ok(Self {
                 id,
                 code,
                 language,
@@ -238,8 +247,8 @@ impl Job {
                     cpus,
                 },
             }),
-            (_, None) if problems.0.is_empty() => Err(Rejection::UnsupportedLanguage(excerpt(&request.language))),
-            (_, language) => {
+            (_, None, ..) if problems.0.is_empty() => Err(Rejection::UnsupportedLanguage(excerpt(&request.language))),
+            (_, language, ..) => {
                 if language.is_none() {
                     problems.add::<()>("language", format!("{:?} is not supported", excerpt(&request.language)));
                 }
@@ -294,15 +303,11 @@ impl Problems {
         code
     }
 
-    fn check_range(&mut self, field: &str, value: Option<i64>, bounds: crate::config::Range, unit: &str) -> u64 {
-        let Some(value) = value else { return bounds.default };
+    fn check_range(&mut self, field: &str, value: Option<i64>, bounds: Range, unit: &str) -> Option<u64> {
+        let Some(value) = value else { return Some(bounds.default) };
         match u64::try_from(value) {
-            Ok(value) if (bounds.min..=bounds.max).contains(&value) => value,
-            _ => {
-                let message = format!("{value} {unit} is not between {} and {} {unit}", bounds.min, bounds.max);
-                self.add::<()>(field, message);
-                bounds.default
-            }
+            Ok(value) if (bounds.min..=bounds.max).contains(&value) => Some(value),
+            _ => self.add(field, format!("{value} {unit} is not between {} and {} {unit}", bounds.min, bounds.max)),
         }
     }
 
@@ -330,7 +335,7 @@ impl Problems {
             }
             let timeout = match case.timeout_ms {
                 None => timeout_ms,
-                own => self.check_range(&field("timeout_ms"), own, limits.timeout_ms, "ms"),
+                own => self.check_range(&field("timeout_ms"), own, limits.timeout_ms, "ms").unwrap_or(timeout_ms),
             };
             tests.push(Test {
                 id,

@@ -6,6 +6,8 @@
 
 docker_start() {
     mkdir -p "$CACHE/docker"
+    # Of a killed daemon and its containerd, which dies with it: to them a zombie nobody reaps looks alive.
+    as_root rm -f "$RUN/dockerd.pid" "$RUN/docker/containerd/containerd.pid"
     echo '{}' >"$RUN/daemon.json" # not the system's file, whose options may contradict ours
     spawn docker "${ROOT[@]}" dockerd \
         --config-file "$RUN/daemon.json" \
@@ -27,15 +29,9 @@ docker_remove_containers() {
     ((${#containers[@]} == 0)) || docker rm --force --volumes "${containers[@]}" >/dev/null
 }
 
+# Its containerd ends with it. Containers of a killed daemon are found and removed by the next one; its mount is not.
 docker_stop() {
     if docker_ready; then docker_remove_containers || true; fi
     stop docker 30
-    docker_stop_containerd
-}
-
-# dockerd takes its containerd with it, unless it was killed.
-docker_stop_containerd() {
-    local pid
-    pid=$(cat "$RUN/docker/containerd/containerd.pid" 2>/dev/null) || return 0
-    if grep -qF "$RUN/docker" "/proc/$pid/cmdline" 2>/dev/null; then as_root kill -TERM "$pid" || true; fi
+    if mountpoint --quiet "$CACHE/docker"; then as_root umount "$CACHE/docker"; fi
 }

@@ -55,7 +55,8 @@ within() {
 
 port_answers() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
 
-# dockerd belongs to root; everything else runs as whoever called.
+# Packages and dockerd belong to root; everything else runs as whoever called. Nobody is there to be asked for a password.
 ROOT=()
-((UID == 0)) || ROOT=(sudo)
+((UID == 0)) || ROOT=(sudo --non-interactive)
 as_root() { "${ROOT[@]}" "$@"; }
+can_be_root() { as_root true 2>/dev/null; }

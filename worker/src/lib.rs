@@ -3,4 +3,9 @@
 //! `run` is the life of a delivery; `judge` knows no queue and no store; a sandbox knows no verdicts.
 //! Dependencies point one way: `run → judge → {compile, check, verdict, sandbox}`.
 
+mod check;
+mod compile;
+mod judge;
+pub mod run;
 pub mod sandbox;
+mod verdict;

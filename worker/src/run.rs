@@ -1,0 +1,285 @@
+//! The worker's loop, and the life of one delivery.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tracing::{Instrument, error, info, info_span, warn};
+use tribunal_shared::config::Settings;
+use tribunal_shared::language::Languages;
+use tribunal_shared::queue::{Broker, Consumer, Delivery, EXECUTION_REQUEST};
+use tribunal_shared::request::{ExecutionRequest, Job, RequestId};
+use tribunal_shared::result::ExecutionResult;
+use tribunal_shared::retry::Delays;
+use tribunal_shared::store::{Claim, Event, ResultStore, State, StoreError};
+use tribunal_shared::suspicion::suspicions;
+
+use crate::judge::Judge;
+use crate::sandbox::Sandbox;
+
+/// What goes wrong for one reason often goes wrong again at once; each attempt waits longer before the next.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
+
+/// What a worker is made of.
+pub struct Parts {
+    pub broker: Arc<dyn Broker>,
+    pub store: Arc<dyn ResultStore>,
+    pub sandbox: Arc<dyn Sandbox>,
+    pub settings: Settings,
+    /// As others see this worker.
+    pub name: String,
+}
+
+/// Takes and judges requests until `shutdown`, then finishes what runs within the grace period and gives back the rest.
+pub async fn run(parts: Parts, shutdown: impl Future<Output = ()>) {
+    let slot_count = parts.settings.worker.slots();
+    let grace = Duration::from_secs(parts.settings.worker.grace_s);
+    let languages = parts.settings.languages();
+    let worker = Arc::new(Worker { slots: Semaphore::new(slot_count), slot_count, languages, parts });
+    info!(worker = worker.parts.name, slots = slot_count, "taking requests");
+
+    let mut shutdown = std::pin::pin!(shutdown);
+    let mut running = JoinSet::new();
+    let mut source = Source { worker: Arc::clone(&worker), consumer: None };
+    loop {
+        tokio::select! {
+            () = &mut shutdown => break,
+            delivery = source.next() => {
+                running.spawn(Arc::clone(&worker).run_one(delivery));
+            }
+            Some(_) = running.join_next(), if !running.is_empty() => {}
+        }
+    }
+
+    info!(running = running.len(), "stopping");
+    source.stop().await;
+    if tokio::time::timeout(grace, async { while running.join_next().await.is_some() {} }).await.is_err() {
+        warn!(running = running.len(), "the grace period is over: what still runs goes back to the queue");
+    }
+    running.shutdown().await;
+    worker.parts.sandbox.close().await;
+    info!("stopped");
+}
+
+/// Deliveries, across lost connections.
+struct Source {
+    worker: Arc<Worker>,
+    consumer: Option<Box<dyn Consumer>>,
+}
+
+impl Source {
+    async fn next(&mut self) -> Delivery {
+        let mut delays = Delays::new(Duration::from_millis(200), Duration::from_secs(10));
+        loop {
+            let next = match &mut self.consumer {
+                Some(consumer) => consumer.next().await,
+                None => match self.worker.parts.broker.consume(self.worker.prefetch()).await {
+                    Ok(consumer) => {
+                        info!("connected to the queue");
+                        self.consumer = Some(consumer);
+                        continue;
+                    }
+                    Err(error) => Err(error),
+                },
+            };
+            match next {
+                Ok(delivery) => return delivery,
+                Err(error) => {
+                    warn!(%error, "no requests can be taken; connecting again");
+                    self.consumer = None;
+                    tokio::time::sleep(delays.next_delay()).await;
+                }
+            }
+        }
+    }
+
+    async fn stop(&mut self) {
+        if let Some(consumer) = &mut self.consumer {
+            consumer.stop().await;
+        }
+    }
+}
+
+struct Worker {
+    parts: Parts,
+    languages: Languages,
+    slots: Semaphore,
+    slot_count: usize,
+}
+
+/// How a delivery ends.
+enum End {
+    /// Its result is stored.
+    Ack,
+    /// Not a request that can ever be judged.
+    DeadLetter,
+    /// We failed; somebody should try again.
+    GiveBack,
+}
+
+impl Worker {
+    /// As many requests as can have a slot: more would only wait here instead of elsewhere.
+    fn prefetch(&self) -> u16 {
+        u16::try_from(self.slot_count).unwrap_or(u16::MAX)
+    }
+
+    async fn run_one(self: Arc<Self>, delivery: Delivery) {
+        let request = ExecutionRequest::from_json(self.body_of(&delivery));
+        let id = self.id_of(&delivery, &request);
+        let span = info_span!("request", id = id.as_ref().map(RequestId::as_str), attempt = delivery.attempt);
+        async {
+            let end = match (id, request) {
+                _ if delivery.kind.as_deref().is_some_and(|kind| kind != EXECUTION_REQUEST) => {
+                    warn!("a message of a kind this worker does not know");
+                    End::DeadLetter
+                }
+                (None, _) => {
+                    warn!("a message without a usable request id");
+                    End::DeadLetter
+                }
+                (Some(id), Err(malformed)) => {
+                    warn!(%malformed, "a malformed message");
+                    self.store(&id, &ExecutionResult::invalid(&id, &malformed.to_string())).await;
+                    End::DeadLetter
+                }
+                (Some(id), Ok(request)) => self.judge_and_store(&id, request, delivery.attempt).await,
+            };
+            let settled = match end {
+                End::Ack => delivery.ack().await,
+                End::DeadLetter => delivery.dead_letter().await,
+                End::GiveBack => delivery.give_back().await,
+            };
+            if let Err(error) = settled {
+                // Delivered again, and then acked without running: the result is there.
+                info!(%error, "a delivery could not be settled");
+            }
+        }
+        .instrument(span)
+        .await;
+    }
+
+    async fn judge_and_store(&self, id: &RequestId, mut request: ExecutionRequest, attempt: u32) -> End {
+        request.request_id.get_or_insert_with(|| id.to_string());
+        let digest = request.digest();
+        match insist("claiming the id", || self.parts.store.claim(id, &digest)).await {
+            Claim::New | Claim::Unconfirmed => {}
+            Claim::Accepted => {
+                if let State::Done(_) = insist("looking for a result", || self.parts.store.state(id)).await {
+                    info!("judged already");
+                    return End::Ack;
+                }
+            }
+            Claim::Conflict => {
+                warn!("another request has the same id");
+                return End::DeadLetter;
+            }
+        }
+        let job = match Job::check(request, &self.parts.settings.limits, &self.languages) {
+            Ok(job) => job,
+            Err(rejection) => {
+                info!("not a valid request");
+                self.store(id, &ExecutionResult::rejected(id, &rejection)).await;
+                return End::Ack;
+            }
+        };
+        let max_attempts = self.parts.settings.worker.max_attempts;
+        if attempt > max_attempts {
+            return self.give_up(id, max_attempts, "its workers died").await;
+        }
+        let suspicious = suspicions(job.language(), job.code());
+        if !suspicious.is_empty() {
+            info!(?suspicious, "patterns in the code");
+        }
+
+        match self.judge(&job, attempt).await {
+            Ok(result) => {
+                info!(
+                    language = job.language().name(),
+                    status = result.status.as_str(),
+                    ms = result.total_time_ms,
+                    "judged"
+                );
+                self.store(id, &result).await;
+                End::Ack
+            }
+            Err(error) if attempt >= max_attempts => self.give_up(id, attempt, &error.to_string()).await,
+            Err(error) => {
+                warn!(%error, "our failure; to be tried again");
+                tokio::time::sleep(RETRY_AFTER * attempt).await;
+                End::GiveBack
+            }
+        }
+    }
+
+    async fn judge(&self, job: &Job, attempt: u32) -> Result<ExecutionResult, crate::sandbox::SandboxError> {
+        let (progress, mut events) = mpsc::unbounded_channel();
+        let _ = progress.send(Event::Running { worker: self.parts.name.clone(), attempt });
+        let judge = Judge {
+            sandbox: &*self.parts.sandbox,
+            settings: &self.parts.settings.sandbox,
+            slots: &self.slots,
+            slot_count: self.slot_count,
+        };
+        let judged = async {
+            let result = judge.judge(job, &progress).await;
+            drop(progress);
+            result
+        };
+        // Beside the tests, not between them. Whoever follows misses an event if the store is away; nothing else does.
+        let recorded = async {
+            while let Some(event) = events.recv().await {
+                if let Err(error) = self.parts.store.record(job.id(), &event).await {
+                    warn!(%error, "an event was not recorded");
+                }
+            }
+        };
+        tokio::join!(judged, recorded).0
+    }
+
+    async fn give_up(&self, id: &RequestId, attempts: u32, reason: &str) -> End {
+        error!(attempts, reason, "given up");
+        self.store(id, &ExecutionResult::gave_up(id, attempts, reason)).await;
+        End::DeadLetter
+    }
+
+    /// Returns when the result is stored: only then may the delivery be settled.
+    async fn store(&self, id: &RequestId, result: &ExecutionResult) {
+        if !insist("storing the result", || self.parts.store.put(id, result)).await {
+            info!("another worker was first");
+        }
+    }
+
+    /// A body too large to be a request is not even parsed.
+    fn body_of<'a>(&self, delivery: &'a Delivery) -> &'a [u8] {
+        if delivery.body.len() > self.parts.settings.limits.max_request_bytes { b"(too large)" } else { &delivery.body }
+    }
+
+    /// The request's own id, or else the message's.
+    fn id_of(
+        &self,
+        delivery: &Delivery,
+        request: &Result<ExecutionRequest, tribunal_shared::request::Malformed>,
+    ) -> Option<RequestId> {
+        let own = match request {
+            Ok(request) => request.request_id.as_deref().map(|id| id.parse().ok()),
+            Err(malformed) => malformed.request_id.clone().map(Some),
+        };
+        own.unwrap_or_else(|| delivery.message_id.as_deref()?.parse().ok())
+    }
+}
+
+/// Until the store answers. Meanwhile the request stays unsettled and its slot taken, so nothing new comes in.
+async fn insist<'a, T>(doing: &'static str, ask: impl Fn() -> BoxFuture<'a, Result<T, StoreError>>) -> T {
+    let mut delays = Delays::new(Duration::from_millis(100), Duration::from_secs(5));
+    loop {
+        match ask().await {
+            Ok(answer) => return answer,
+            Err(error) => {
+                warn!(%error, doing, "the store does not answer; asking again");
+                tokio::time::sleep(delays.next_delay()).await;
+            }
+        }
+    }
+}

@@ -35,6 +35,16 @@ impl Shared {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn take(&self) -> Option<Stored> {
+        let mut queues = self.queues();
+        let stored = queues.ready.pop_front();
+        // Two messages that arrive before anybody waits leave one wake-up behind: pass it on.
+        if !queues.ready.is_empty() {
+            self.arrived.notify_one();
+        }
+        stored
+    }
+
     fn give_back(&self, stored: Stored) {
         let mut queues = self.queues();
         if stored.deliveries > DELIVERY_LIMIT {
@@ -75,8 +85,7 @@ impl Consumer for MemoryConsumer {
     async fn next(&mut self) -> Result<Delivery, QueueError> {
         let permit = Arc::clone(&self.unsettled).acquire_owned().await.expect("the semaphore is never closed");
         loop {
-            let next = self.shared.queues().ready.pop_front();
-            if let Some(mut stored) = next {
+            if let Some(mut stored) = self.shared.take() {
                 stored.deliveries += 1;
                 return Ok(Delivery {
                     body: stored.message.body.clone(),
@@ -93,6 +102,9 @@ impl Consumer for MemoryConsumer {
             self.shared.arrived.notified().await;
         }
     }
+
+    /// Deliveries are taken one by one, so there are none at hand that were not asked for.
+    async fn stop(&mut self) {}
 }
 
 /// Given back when dropped, as RabbitMQ does when a consumer's connection ends.

@@ -64,6 +64,9 @@ pub trait Broker: Send + Sync {
 pub trait Consumer: Send {
     /// Waits for the next delivery. After an error the consumer is of no more use: consume again.
     async fn next(&mut self) -> Result<Delivery, QueueError>;
+
+    /// Asks for no more deliveries. Those at hand can still be settled, for as long as the consumer is kept.
+    async fn stop(&mut self);
 }
 
 /// A message in a worker's hands. It is settled once, which the type takes care of; one that is dropped without that
@@ -110,7 +113,7 @@ trait Settle: Send {
 /// The broker at `settings.url`. A RabbitMQ is connected to on first use.
 pub fn connect(settings: &QueueSettings) -> Result<Arc<dyn Broker>, QueueError> {
     match address::scheme(&settings.url) {
-        "amqp" | "amqps" => Ok(Arc::new(rabbitmq::RabbitMq::new(settings))),
+        "amqp" | "amqps" => Ok(Arc::new(rabbitmq::RabbitMq::new(settings)?)),
         "memory" => Ok(Arc::new(memory::MemoryBroker::default())),
         _ => Err(QueueError::UnknownScheme { address: address::without_credentials(&settings.url) }),
     }

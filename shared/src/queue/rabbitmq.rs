@@ -8,10 +8,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::StreamExt;
 use lapin::options::{
-    BasicAckOptions, BasicConsumeOptions, BasicPublishOptions, BasicQosOptions, BasicRejectOptions,
+    BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicPublishOptions, BasicQosOptions, BasicRejectOptions,
     ConfirmSelectOptions, QueueDeclareOptions,
 };
 use lapin::types::{AMQPValue, FieldTable, ShortString};
+use lapin::uri::AMQPUri;
 use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProperties};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
@@ -31,7 +32,8 @@ const HEARTBEAT_S: u16 = 10;
 const PERSISTENT: u8 = 2;
 
 pub struct RabbitMq {
-    url: String,
+    uri: AMQPUri,
+    address: String,
     requests: ShortString,
     dead: ShortString,
     publisher: Mutex<Option<Link>>,
@@ -45,38 +47,35 @@ struct Link {
 }
 
 impl RabbitMq {
-    pub fn new(settings: &QueueSettings) -> Self {
-        Self {
-            url: settings.url.clone(),
+    pub fn new(settings: &QueueSettings) -> Result<Self, QueueError> {
+        let address = address::without_credentials(&settings.url);
+        let mut uri: AMQPUri = settings.url.parse().map_err(|reason| unreachable(&address, reason))?;
+        uri.query.heartbeat.get_or_insert(HEARTBEAT_S);
+        Ok(Self {
+            uri,
+            address,
             requests: format!("{}.requests", settings.name).into(),
             dead: format!("{}.dead", settings.name).into(),
             publisher: Mutex::new(None),
+        })
+    }
+
+    /// Everything but a confirm is answered soon or not at all, and what waits for another caller's attempt waits no
+    /// longer than that.
+    async fn soon<T>(&self, work: impl Future<Output = lapin::Result<T>> + Send) -> Result<T, QueueError> {
+        match timeout(ANSWER_WITHIN, work).await {
+            Ok(done) => done.map_err(|error| unreachable(&self.address, explain(&error))),
+            Err(_) => Err(unreachable(&self.address, format!("no answer within {} s", ANSWER_WITHIN.as_secs()))),
         }
     }
 
-    fn address(&self) -> String {
-        address::without_credentials(&self.url)
-    }
-
-    fn unreachable(&self, reason: impl ToString) -> QueueError {
-        QueueError::Unreachable { what: "RabbitMQ", address: self.address(), reason: reason.to_string() }
-    }
-
-    async fn link(&self, purpose: &str) -> Result<Link, QueueError> {
-        let connect = async {
-            let mut uri: lapin::uri::AMQPUri = self.url.parse().map_err(|reason: String| self.unreachable(reason))?;
-            uri.query.heartbeat.get_or_insert(HEARTBEAT_S);
-            let name = format!("tribunal {purpose}");
-            let properties = ConnectionProperties::default().with_connection_name(name.into());
-            let connection =
-                Connection::connect_uri(uri, properties).await.map_err(|error| self.unreachable(explain(&error)))?;
-            let channel = connection.create_channel().await.map_err(|error| self.unreachable(explain(&error)))?;
-            self.declare(&channel).await.map_err(|error| self.unreachable(explain(&error)))?;
-            Ok(Link { connection: std::sync::Arc::new(connection), channel })
-        };
-        timeout(ANSWER_WITHIN, connect)
-            .await
-            .unwrap_or_else(|_| Err(self.unreachable(format!("no answer within {} s", ANSWER_WITHIN.as_secs()))))
+    async fn link(&self, purpose: &str) -> lapin::Result<Link> {
+        let name = format!("tribunal {purpose}");
+        let properties = ConnectionProperties::default().with_connection_name(name.into());
+        let connection = Connection::connect_uri(self.uri.clone(), properties).await?;
+        let channel = connection.create_channel().await?;
+        self.declare(&channel).await?;
+        Ok(Link { connection: std::sync::Arc::new(connection), channel })
     }
 
     async fn declare(&self, channel: &Channel) -> lapin::Result<()> {
@@ -96,24 +95,25 @@ impl RabbitMq {
     }
 
     async fn publisher(&self) -> Result<Link, QueueError> {
-        let mut publisher = self.publisher.lock().await;
-        if let Some(link) = publisher.as_ref().filter(|link| link.channel.status().connected()) {
-            return Ok(link.clone());
-        }
-        let link = self.link("publisher").await?;
-        link.channel
-            .confirm_select(ConfirmSelectOptions::default())
-            .await
-            .map_err(|error| self.unreachable(explain(&error)))?;
-        *publisher = Some(link.clone());
-        Ok(link)
+        self.soon(async {
+            let mut publisher = self.publisher.lock().await;
+            if let Some(link) = publisher.as_ref().filter(|link| link.channel.status().connected()) {
+                return Ok(link.clone());
+            }
+            let link = self.link("publisher").await?;
+            link.channel.confirm_select(ConfirmSelectOptions::default()).await?;
+            *publisher = Some(link.clone());
+            Ok(link)
+        })
+        .await
     }
 }
 
 #[async_trait]
 impl Broker for RabbitMq {
     async fn publish(&self, message: Message) -> Result<(), QueueError> {
-        let refused = |reason: &str| QueueError::NotAccepted { address: self.address(), reason: reason.to_owned() };
+        let refused =
+            |reason: &str| QueueError::NotAccepted { address: self.address.clone(), reason: reason.to_owned() };
         let link = self.publisher().await?;
         if link.connection.status().blocked() {
             return Err(refused("it is short of memory or disk and blocks publishers"));
@@ -142,34 +142,32 @@ impl Broker for RabbitMq {
     }
 
     async fn consume(&self, prefetch: u16) -> Result<Box<dyn Consumer>, QueueError> {
-        let link = self.link("worker").await?;
-        // Before consuming: the client's buffer has no bound of its own.
-        link.channel
-            .basic_qos(prefetch, BasicQosOptions::default())
-            .await
-            .map_err(|error| self.unreachable(explain(&error)))?;
-        let deliveries = link
-            .channel
-            .basic_consume(self.requests.clone(), "".into(), BasicConsumeOptions::default(), FieldTable::default())
-            .await
-            .map_err(|error| self.unreachable(explain(&error)))?;
-        Ok(Box::new(RabbitConsumer { _link: link, deliveries, address: self.address() }))
+        let subscribe = async {
+            let link = self.link("worker").await?;
+            // Before consuming: the client's buffer has no bound of its own.
+            link.channel.basic_qos(prefetch, BasicQosOptions::default()).await?;
+            let (queue, options) = (self.requests.clone(), BasicConsumeOptions::default());
+            let deliveries = link.channel.basic_consume(queue, "".into(), options, FieldTable::default()).await?;
+            Ok((link, deliveries))
+        };
+        let (link, deliveries) = self.soon(subscribe).await?;
+        Ok(Box::new(RabbitConsumer { link, deliveries, address: self.address.clone() }))
     }
 
     async fn depth(&self) -> Result<Depth, QueueError> {
         let link = self.publisher().await?;
         let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
         let count = async |name: &ShortString| {
-            let queue = link.channel.queue_declare(name.clone(), passive, FieldTable::default()).await;
-            queue.map(|queue| u64::from(queue.message_count())).map_err(|error| self.unreachable(explain(&error)))
+            let queue = link.channel.queue_declare(name.clone(), passive, FieldTable::default()).await?;
+            lapin::Result::Ok(queue.message_count().into())
         };
-        Ok(Depth { ready: count(&self.requests).await?, dead: count(&self.dead).await? })
+        self.soon(async { Ok(Depth { ready: count(&self.requests).await?, dead: count(&self.dead).await? }) }).await
     }
 }
 
 struct RabbitConsumer {
     /// Dropping the connection would end the consumer.
-    _link: Link,
+    link: Link,
     deliveries: lapin::Consumer,
     address: String,
 }
@@ -191,6 +189,11 @@ impl Consumer for RabbitConsumer {
             body: std::mem::take(&mut delivery.data),
             settle: Box::new(Unsettled { delivery, address: self.address.clone() }),
         })
+    }
+
+    async fn stop(&mut self) {
+        // If it fails the connection is gone, and with it the subscription.
+        let _ = self.link.channel.basic_cancel(self.deliveries.tag(), BasicCancelOptions::default()).await;
     }
 }
 
@@ -232,6 +235,10 @@ impl Settle for Unsettled {
             Err(error) => Err(QueueError::Lost { address: self.address, reason: explain(&error) }),
         }
     }
+}
+
+fn unreachable(address: &str, reason: String) -> QueueError {
+    QueueError::Unreachable { what: "RabbitMQ", address: address.into(), reason }
 }
 
 /// The broker's own words, where there are any.

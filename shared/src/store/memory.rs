@@ -29,6 +29,13 @@ struct Entry {
     expires: Instant,
 }
 
+impl Entry {
+    /// Whether the queue or a worker has it, or had it.
+    fn used(&self) -> bool {
+        self.confirmed || self.running || self.result.is_some()
+    }
+}
+
 impl MemoryStore {
     pub fn new(settings: &StoreSettings) -> Self {
         Self { entries: Arc::default(), ttl: Duration::from_secs(settings.result_ttl_s) }
@@ -62,9 +69,9 @@ impl ResultStore for MemoryStore {
     async fn claim(&self, id: &RequestId, digest: &Digest) -> Result<Claim, StoreError> {
         Ok(self.with(id, |entry| match &entry.digest {
             Some(known) if known != digest => Claim::Conflict,
-            Some(_) if entry.confirmed || entry.running || entry.result.is_some() => Claim::Accepted,
+            Some(_) if entry.used() => Claim::Accepted,
             Some(_) => Claim::Unconfirmed,
-            None if entry.result.is_some() => Claim::Conflict,
+            None if entry.used() => Claim::Conflict,
             None => {
                 entry.digest = Some(digest.clone());
                 Claim::New
@@ -84,8 +91,8 @@ impl ResultStore for MemoryStore {
 
     async fn release(&self, id: &RequestId) -> Result<(), StoreError> {
         let mut entries = self.entries();
-        if entries.get(id).is_some_and(|entry| !entry.confirmed && !entry.running && entry.result.is_none()) {
-            entries.remove(id);
+        if let Some(entry) = entries.get_mut(id).filter(|entry| !entry.used()) {
+            entry.digest = None;
         }
         Ok(())
     }

@@ -28,6 +28,9 @@ pub enum StoreError {
          Run `redis-cli CONFIG SET maxmemory-policy noeviction`, or set store.allow_eviction if you accept the loss"
     )]
     Evicts { address: String, policy: String },
+    /// It is there, but will not: out of memory, a read-only replica, a missing permission.
+    #[error("Redis at {address} refused: {reason}")]
+    Refused { address: String, reason: String },
     #[error("the store at {address} holds something unreadable under {key}: {reason}")]
     Unreadable { address: String, key: String, reason: String },
     #[error("store.url: {address} is no address of a store; it starts with redis:// or memory://")]

@@ -28,16 +28,20 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(4);
 /// How long one read waits for events before it is repeated, which is how a dead connection shows.
 const FOLLOW_FOR: Duration = Duration::from_secs(10);
 
-/// KEYS: request, result. ARGV: digest, ttl. Answers as `Claim` does.
+/// KEYS: request, result. ARGV: digest, ttl. Answers as `Claim` does. It does not lengthen the life of what is done: a
+/// state that outlives its result would promise one that never comes.
 static CLAIM: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         r"
         local digest = redis.call('HGET', KEYS[1], 'digest')
         local done = redis.call('EXISTS', KEYS[2]) == 1
-        if digest and digest ~= ARGV[1] or done and not digest then return 'conflict' end
-        if not digest then redis.call('HSET', KEYS[1], 'digest', ARGV[1]) end
-        redis.call('EXPIRE', KEYS[1], ARGV[2])
-        if done or redis.call('HEXISTS', KEYS[1], 'state') == 1 then return 'accepted' end
+        local used = done or redis.call('HEXISTS', KEYS[1], 'state') == 1
+        if digest and digest ~= ARGV[1] or used and not digest then return 'conflict' end
+        if not done then
+            redis.call('HSET', KEYS[1], 'digest', ARGV[1])
+            redis.call('EXPIRE', KEYS[1], ARGV[2])
+        end
+        if used then return 'accepted' end
         return digest and 'unconfirmed' or 'new'
         ",
     )
@@ -142,7 +146,7 @@ impl Redis {
             Err(error) if is_connection_failure(&error) => script.invoke_async(&mut connection).await,
             answer => answer,
         };
-        answer.map_err(|error| unreachable(&self.address, &error))
+        answer.map_err(|error| failed(&self.address, &error))
     }
 
     async fn record_with_state(&self, id: &RequestId, state: &str, event: &Event) -> Result<(), StoreError> {
@@ -210,7 +214,7 @@ impl ResultStore for Redis {
             Err(error) if is_connection_failure(&error) => pipeline.query_async(&mut connection).await,
             answer => answer,
         };
-        match answer.map_err(|error| unreachable(&self.address, &error))? {
+        match answer.map_err(|error| failed(&self.address, &error))? {
             (Some(result), _) => {
                 let result = serde_json::from_slice(&result).map_err(|error| self.unreadable(&keys.result, error))?;
                 Ok(State::Done(Box::new(result)))
@@ -275,7 +279,7 @@ impl Follower {
         let read = self.connection.xread_options(&key, &last, &options);
         // The server answers within FOLLOW_FOR, if it is alive.
         let reply: Option<StreamReadReply> = match tokio::time::timeout(FOLLOW_FOR + ANSWER_WITHIN, read).await {
-            Ok(reply) => reply.map_err(|error| unreachable(&self.address, &error))?,
+            Ok(reply) => reply.map_err(|error| failed(&self.address, &error))?,
             Err(_) => {
                 let (address, reason) = (self.address.clone(), "no answer".into());
                 return Err(StoreError::Unreachable { what: "Redis", address, reason });
@@ -302,6 +306,13 @@ fn json(value: &impl serde::Serialize) -> String {
 
 fn is_connection_failure(error: &RedisError) -> bool {
     error.is_io_error() || error.is_connection_dropped() || error.is_unrecoverable_error()
+}
+
+fn failed(address: &str, error: &RedisError) -> StoreError {
+    match is_connection_failure(error) {
+        true => unreachable(address, error),
+        false => StoreError::Refused { address: address.into(), reason: error.to_string() },
+    }
 }
 
 fn unreachable(address: &str, error: &RedisError) -> StoreError {

@@ -4,6 +4,7 @@
 
 mod docker;
 mod output;
+mod tenancy;
 mod workspace;
 
 use std::collections::BTreeMap;
@@ -31,7 +32,7 @@ pub enum SandboxError {
 }
 
 impl SandboxError {
-    fn failed(doing: impl Into<String>, reason: impl ToString) -> Self {
+    pub(crate) fn failed(doing: impl Into<String>, reason: impl ToString) -> Self {
         Self::Failed { doing: doing.into(), reason: reason.to_string() }
     }
 }
@@ -89,7 +90,7 @@ pub enum Exit {
     Signal(i32),
     /// The command could not be executed, for this reason.
     NotStarted(String),
-    /// Killed from outside, by us or by the kernel, before it could be asked.
+    /// Killed by us or by the kernel together with the one who would have told.
     Unknown,
 }
 
@@ -98,6 +99,8 @@ pub enum Exit {
 pub enum Killed {
     WallTime,
     Output,
+    /// What it left in the workspace.
+    Disk,
 }
 
 #[async_trait]
@@ -111,6 +114,9 @@ pub trait Sandbox: Send + Sync {
     /// Runs the program to its end. Whatever it does is `Ok`; nothing of it is left when this returns, nor when this
     /// future is dropped.
     async fn run(&self, invocation: Invocation<'_>) -> Result<Outcome, SandboxError>;
+
+    /// Waits until nothing of what was dropped half-way is left.
+    async fn close(&self);
 }
 
 /// The configured sandbox, ready to use and able to keep its promises; what a dead worker left is removed.

@@ -1,0 +1,91 @@
+//! `tribunal result`: what became of a request. Also how the other commands wait for a result and show it.
+
+use tribunal_shared::config::Settings;
+use tribunal_shared::request::RequestId;
+use tribunal_shared::result::ExecutionResult;
+use tribunal_shared::store::State;
+
+use super::args::{ShowResult, Wait};
+use super::exit::{Exit, Failure, note};
+use super::progress::Progress;
+use super::{fleet, output, render};
+use crate::client::{Client, SubmitError};
+
+pub async fn run(arguments: ShowResult, settings: &Settings) -> Result<Exit, Failure> {
+    let ShowResult { id, wait, json } = arguments;
+    let client = fleet::reader(settings).await?;
+    match (wait.wait(), client.poll(&id).await?) {
+        (_, State::Done(result)) => show(&result, json),
+        // With a limit it is safe to wait for what may never come.
+        (wait @ Wait::For(_), _) => wait_and_show(&client, &id, wait, json).await,
+        (_, State::Unknown) => Err(unknown(&id)),
+        (wait @ Wait::Forever, _) => wait_and_show(&client, &id, wait, json).await,
+        (Wait::No, State::Queued) => show_state("queued", json),
+        (Wait::No, State::Running) => show_state("running", json),
+    }
+}
+
+pub async fn wait_and_show(client: &Client, id: &RequestId, wait: Wait, json: bool) -> Result<Exit, Failure> {
+    let patience = match wait {
+        Wait::For(patience) => Some(patience),
+        Wait::Forever | Wait::No => None,
+    };
+    let mut progress = Progress::start("waiting");
+    let result = client.follow(id, patience, |event| progress.show(event)).await;
+    drop(progress);
+    match (result?, patience) {
+        (Some(result), _) => show(&result, json),
+        (None, patience) => {
+            let state = match client.poll(id).await? {
+                // In the very last moment.
+                State::Done(result) => return show(&result, json),
+                State::Unknown => return Err(unknown(id)),
+                State::Queued => "queued",
+                State::Running => "running",
+            };
+            let seconds = patience.unwrap_or_default().as_secs();
+            Err(Failure::Infrastructure(format!(
+                "no result within {seconds} s: {id} is {state}. Ask again with `tribunal result {id} --wait`{}",
+                if state == "queued" { ". Does a worker run?" } else { "" }
+            )))
+        }
+    }
+}
+
+pub fn show(result: &ExecutionResult, json: bool) -> Result<Exit, Failure> {
+    if json {
+        output::print_json(result)?;
+    } else {
+        output::print(&render::result(result, output::colours()))?;
+    }
+    Ok(Exit::of(result))
+}
+
+/// A request that was not accepted. Programs get the result that the fleet would give it, people get the problems.
+pub fn refused(error: SubmitError, named: Option<String>, json: bool) -> Result<Exit, Failure> {
+    if let (SubmitError::Rejected(rejection), true) = (&error, json) {
+        let mut result = ExecutionResult::rejected(&RequestId::generate(), rejection);
+        // Its own id, which may be what is wrong with it.
+        result.request_id = named.unwrap_or(result.request_id);
+        output::print_json(&result)?;
+    }
+    Err(error.into())
+}
+
+pub fn unknown(id: &RequestId) -> Failure {
+    Failure::Usage(format!(
+        "{id} is unknown: it was never submitted to this store, or its result has expired (store.result_ttl_s). \
+         What was enqueued without `tribunal submit` is unknown until a worker takes it: wait with \
+         `tribunal result {id} --wait=SECONDS`"
+    ))
+}
+
+/// Nothing on stdout that a program could take for a result.
+fn show_state(state: &str, json: bool) -> Result<Exit, Failure> {
+    if json {
+        note(state);
+    } else {
+        output::print(&format!("{state}\n"))?;
+    }
+    Ok(Exit::Success)
+}

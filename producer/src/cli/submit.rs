@@ -1,0 +1,25 @@
+//! `tribunal submit`: put a request on the queue.
+
+use tribunal_shared::config::Settings;
+
+use super::args::{Submit, Wait};
+use super::exit::{Exit, Failure, note};
+use super::{fleet, load, output, result};
+
+pub async fn run(arguments: Submit, settings: &Settings) -> Result<Exit, Failure> {
+    let request = load::load(&arguments.request, settings)?;
+    let client = fleet::client(settings).await?;
+    let named = request.request_id.clone();
+    let id = match client.submit(request).await {
+        Ok(id) => id,
+        Err(error) => return result::refused(error, named, arguments.json),
+    };
+    let wait = arguments.wait.wait();
+    if wait == Wait::No {
+        output::print(&format!("{id}\n"))?;
+        return Ok(Exit::Success);
+    }
+    // Not on stdout, which is for the result; but whoever does not wait to the end needs it.
+    note(&format!("submitted as {id}"));
+    result::wait_and_show(&client, &id, wait, arguments.json).await
+}

@@ -1,0 +1,173 @@
+use async_trait::async_trait;
+use tribunal_shared::queue::memory::MemoryBroker;
+use tribunal_shared::queue::{Consumer, Depth};
+use tribunal_shared::request::TestCase;
+use tribunal_shared::store::memory::MemoryStore;
+
+use super::*;
+
+fn request(id: Option<&str>) -> ExecutionRequest {
+    ExecutionRequest {
+        request_id: id.map(Into::into),
+        code: "print(1)".into(),
+        language: "python".into(),
+        test_cases: vec![TestCase { expected_output: "1".into(), ..TestCase::default() }],
+        timeout_ms: None,
+        total_timeout_ms: None,
+        memory_limit_mb: None,
+        cpu_limit: None,
+        metadata: serde_json::Map::new(),
+    }
+}
+
+fn result(id: &RequestId) -> ExecutionResult {
+    ExecutionResult::invalid(id, "any result will do")
+}
+
+/// A client with its queue and store at hand.
+struct Bench {
+    client: Client,
+    broker: Arc<dyn Broker>,
+    store: Arc<dyn ResultStore>,
+}
+
+fn bench_with(broker: Arc<dyn Broker>) -> Bench {
+    let settings = Settings::defaults();
+    let store: Arc<dyn ResultStore> = Arc::new(MemoryStore::new(&settings.store));
+    Bench { client: Client::new(Arc::clone(&broker), Arc::clone(&store), &settings), broker, store }
+}
+
+fn bench() -> Bench {
+    bench_with(Arc::new(MemoryBroker::default()))
+}
+
+/// A broker that takes nothing.
+struct Refusing;
+
+#[async_trait]
+impl Broker for Refusing {
+    async fn publish(&self, _: Message) -> Result<(), QueueError> {
+        Err(QueueError::NotAccepted { address: "memory://".into(), reason: "the queue is full".into() })
+    }
+
+    async fn consume(&self, _: u16) -> Result<Box<dyn Consumer>, QueueError> {
+        Err(QueueError::Lost { address: "memory://".into(), reason: "nobody consumes here".into() })
+    }
+
+    async fn depth(&self) -> Result<Depth, QueueError> {
+        Ok(Depth { ready: 0, dead: 0 })
+    }
+}
+
+#[tokio::test]
+async fn a_submitted_request_is_on_the_queue_and_known() {
+    let Bench { client, broker, .. } = bench();
+    let id = client.submit(request(None)).await.unwrap();
+    assert_eq!(client.poll(&id).await.unwrap(), State::Queued);
+    let delivery = broker.consume(1).await.unwrap().next().await.unwrap();
+    let sent = ExecutionRequest::from_json(&delivery.body).unwrap();
+    assert_eq!(sent.request_id.as_deref(), Some(id.as_str()), "the id that was made up travels in the body");
+}
+
+#[tokio::test]
+async fn the_same_submission_twice_is_one_request() {
+    let Bench { client, broker, store } = bench();
+    let id = client.submit(request(Some("a"))).await.unwrap();
+    assert_eq!(client.submit(request(Some("a"))).await.unwrap(), id);
+    assert_eq!(broker.depth().await.unwrap().ready, 1);
+
+    store.put(&id, &result(&id)).await.unwrap();
+    assert_eq!(client.submit(request(Some("a"))).await.unwrap(), id);
+    assert_eq!(broker.depth().await.unwrap().ready, 1, "nor is it judged again once it has its result");
+}
+
+#[tokio::test]
+async fn an_id_is_not_lent_to_another_body() {
+    let Bench { client, broker, .. } = bench();
+    client.submit(request(Some("a"))).await.unwrap();
+    let other = ExecutionRequest { code: "print(2)".into(), ..request(Some("a")) };
+    let error = client.submit(other).await.unwrap_err();
+    assert!(matches!(&error, SubmitError::Conflict(id) if id.as_str() == "a"), "{error}");
+    assert_eq!(broker.depth().await.unwrap().ready, 1);
+}
+
+#[tokio::test]
+async fn a_request_that_the_queue_refuses_leaves_its_id_free() {
+    let Bench { client, store, .. } = bench_with(Arc::new(Refusing));
+    let error = client.submit(request(Some("a"))).await.unwrap_err();
+    assert!(matches!(error, SubmitError::Queue(QueueError::NotAccepted { .. })), "{error}");
+    let id = "a".parse().unwrap();
+    assert_eq!(client.poll(&id).await.unwrap(), State::Unknown);
+    let other = ExecutionRequest { code: "print(2)".into(), ..request(Some("a")) };
+    assert_eq!(store.claim(&id, &other.digest()).await.unwrap(), Claim::New);
+}
+
+#[tokio::test]
+async fn what_was_never_confirmed_is_published_again() {
+    let Bench { client, broker, store } = bench();
+    store.claim(&"a".parse().unwrap(), &request(Some("a")).digest()).await.unwrap();
+    client.submit(request(Some("a"))).await.unwrap();
+    assert_eq!(broker.depth().await.unwrap().ready, 1);
+}
+
+#[tokio::test]
+async fn a_bad_request_reaches_neither_store_nor_queue() {
+    let Bench { client, broker, .. } = bench();
+    let bad = ExecutionRequest { code: " ".into(), timeout_ms: Some(-1), ..request(Some("a")) };
+    let Err(SubmitError::Rejected(Rejection::Invalid(problems))) = client.submit(bad).await else { panic!("accepted") };
+    assert_eq!(problems.iter().map(|problem| problem.field.as_str()).collect::<Vec<_>>(), ["code", "timeout_ms"]);
+    assert_eq!(broker.depth().await.unwrap().ready, 0);
+    assert_eq!(client.poll(&"a".parse().unwrap()).await.unwrap(), State::Unknown);
+}
+
+#[tokio::test]
+async fn a_request_longer_than_a_message_is_refused() {
+    let mut settings = Settings::defaults();
+    settings.limits.max_request_bytes = 100;
+    let store = Arc::new(MemoryStore::new(&settings.store));
+    let client = Client::new(Arc::new(MemoryBroker::default()), store, &settings);
+    let error = client.submit(request(None)).await.unwrap_err();
+    assert!(matches!(error, SubmitError::TooLarge { limit: 100, .. }), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn waiting_ends_when_the_store_has_the_result() {
+    let Bench { client, store, .. } = bench();
+    let id = client.submit(request(None)).await.unwrap();
+    let (waiter, waited_for) = (client.clone(), id.clone());
+    let waiting = tokio::spawn(async move { waiter.wait(&waited_for, Some(Duration::from_secs(60))).await });
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert!(!waiting.is_finished());
+
+    let began = tokio::time::Instant::now();
+    store.put(&id, &result(&id)).await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap(), Some(result(&id)));
+    assert!(began.elapsed() < Duration::from_millis(10), "it is woken, it does not look from time to time");
+    assert_eq!(client.wait(&id, None).await.unwrap(), Some(result(&id)), "and later it is there at once");
+}
+
+#[tokio::test(start_paused = true)]
+async fn patience_runs_out() {
+    let Bench { client, .. } = bench();
+    let id = client.submit(request(None)).await.unwrap();
+    let began = tokio::time::Instant::now();
+    assert_eq!(client.wait(&id, Some(Duration::from_secs(3))).await.unwrap(), None);
+    assert_eq!(began.elapsed().as_secs(), 3);
+}
+
+#[tokio::test]
+async fn a_follower_sees_everything_on_the_way() {
+    let Bench { client, store, .. } = bench();
+    let id = client.submit(request(None)).await.unwrap();
+    let running = Event::Running { worker: "w".into(), attempt: 1 };
+    let (written, key) = (running.clone(), id.clone());
+    tokio::spawn(async move {
+        store.record(&key, &written).await.unwrap();
+        store.put(&key, &result(&key)).await.unwrap();
+    });
+    let mut seen = Vec::new();
+    let followed = client.follow(&id, None, |event| seen.push(event.clone())).await.unwrap();
+    assert_eq!(followed, Some(result(&id)));
+    assert_eq!(seen[..2], [Event::Queued, running]);
+    assert!(matches!(seen[2..], [Event::Done { .. }]), "{seen:?}");
+}

@@ -1,0 +1,177 @@
+//! From a job to its result: compile, run every test, fold. Knows no queue and no store.
+
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
+use tokio::sync::{Semaphore, mpsc};
+use tribunal_shared::config::SandboxSettings;
+use tribunal_shared::request::{Job, Test};
+use tribunal_shared::result::{ExecutionResult, TestResult};
+use tribunal_shared::store::Event;
+
+use crate::compile::{Compiled, compile};
+use crate::sandbox::{Access, Exit, Invocation, OnOverflow, RunLimits, Sandbox, SandboxError, Workspace};
+use crate::verdict;
+
+pub struct Judge<'a> {
+    pub sandbox: &'a dyn Sandbox,
+    pub settings: &'a SandboxSettings,
+    /// What runs at once on this worker, over all requests.
+    pub slots: &'a Semaphore,
+    pub slot_count: usize,
+}
+
+impl Judge<'_> {
+    /// An error is ours, and another attempt may do better.
+    pub async fn judge(
+        &self,
+        job: &Job,
+        progress: &mpsc::UnboundedSender<Event>,
+    ) -> Result<ExecutionResult, SandboxError> {
+        let began = Instant::now();
+        let elapsed_ms = || began.elapsed().as_millis() as u64;
+        self.sandbox.prepare(job.language()).await?;
+        let commands = job.language().commands(job.code(), job.limits().memory_mb);
+        let workspace = self.sandbox.workspace(job.id()).await?;
+        workspace.write(&commands.source_file, job.code().as_bytes())?;
+
+        let compiled = {
+            let _slot = self.slot().await;
+            compile(job, &commands, &workspace, self.sandbox, self.settings).await?
+        };
+        let compilation_output = match compiled {
+            None => None,
+            Some(Compiled::Failed { message, stdout }) => {
+                return Ok(ExecutionResult::compilation_error(job.id(), message, stdout, elapsed_ms()));
+            }
+            Some(Compiled::Program { output }) => {
+                let _ = progress.send(Event::Compiled { time_ms: elapsed_ms() });
+                Some(output).filter(|output| !output.trim().is_empty())
+            }
+        };
+
+        let tests = self.run_tests(job, &commands.run, &workspace, progress).await?;
+        Ok(ExecutionResult { compilation_output, ..ExecutionResult::from_tests(job.id(), tests, elapsed_ms()) })
+    }
+
+    async fn slot(&self) -> tokio::sync::SemaphorePermit<'_> {
+        self.slots.acquire().await.expect("the semaphore is never closed")
+    }
+
+    /// In parallel where slots are free, in order in the result. A request never stands in line more often than there
+    /// are slots, so that one with a thousand tests does not keep the others waiting.
+    async fn run_tests(
+        &self,
+        job: &Job,
+        command: &[String],
+        workspace: &Workspace,
+        progress: &mpsc::UnboundedSender<Event>,
+    ) -> Result<Vec<TestResult>, SandboxError> {
+        let budget = Budget::new(job.limits().total_timeout);
+        let total = job.tests().len();
+        let budget = &budget;
+        let runs = (0..total).map(|index| {
+            let test = &job.tests()[index];
+            async move {
+                let result = self.run_test(job, test, command, workspace, budget).await?;
+                let _ = progress.send(Event::Test {
+                    index,
+                    total,
+                    test_id: result.test_id.clone(),
+                    status: result.status,
+                    execution_time_ms: result.execution_time_ms,
+                    memory_used_kb: result.memory_used_kb,
+                });
+                Ok(result)
+            }
+            .boxed()
+        });
+        stream::iter(runs).buffered(self.slot_count).try_collect().await
+    }
+
+    async fn run_test(
+        &self,
+        job: &Job,
+        test: &Test,
+        command: &[String],
+        workspace: &Workspace,
+        budget: &Budget,
+    ) -> Result<TestResult, SandboxError> {
+        let _slot = self.slot().await;
+        let Some(timeout) = budget.allow(test.timeout) else {
+            return Ok(verdict::out_of_time(test));
+        };
+        let outcome = self
+            .sandbox
+            .run(Invocation {
+                request: job.id(),
+                language: job.language(),
+                workspace,
+                access: Access::ReadOnly,
+                command,
+                environment: &job.language().env,
+                stdin: test.input.as_bytes(),
+                limits: RunLimits {
+                    wall: timeout + Duration::from_millis(self.settings.wall_allowance_ms),
+                    memory_mb: job.limits().memory_mb,
+                    cpus: job.limits().cpus,
+                    processes: self.settings.max_processes,
+                    tmp_mb: self.settings.tmp_mb,
+                    output_bytes: self.settings.output_limit_kb as usize * 1024,
+                    on_overflow: OnOverflow::Kill,
+                },
+            })
+            .await?;
+        budget.spend(outcome.wall);
+        // An interpreter that the image lacks is our fault; a program that its compiler did not leave is not.
+        if let Exit::NotStarted(reason) = &outcome.exit
+            && !command.first().is_some_and(|program| program.starts_with("./"))
+        {
+            return Err(SandboxError::failed(format!("starting {}", command.join(" ")), reason));
+        }
+        Ok(verdict::of_test(test, timeout, outcome))
+    }
+}
+
+/// What is left of a request's total time. Only the time that its programs ran is spent: waiting for a slot on a busy
+/// worker is nobody's fault, and tests that ran side by side count each for itself, as if one after the other.
+struct Budget {
+    left: Mutex<Duration>,
+}
+
+impl Budget {
+    fn new(total: Duration) -> Self {
+        Self { left: Mutex::new(total) }
+    }
+
+    fn left(&self) -> std::sync::MutexGuard<'_, Duration> {
+        self.left.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    /// The time a test gets, if there is any left.
+    fn allow(&self, wanted: Duration) -> Option<Duration> {
+        Some(wanted.min(*self.left())).filter(|time| !time.is_zero())
+    }
+
+    fn spend(&self, time: Duration) {
+        let mut left = self.left();
+        *left = left.saturating_sub(time);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_budget_gives_what_is_left_and_then_nothing() {
+        let seconds = Duration::from_secs;
+        let budget = Budget::new(seconds(5));
+        assert_eq!(budget.allow(seconds(3)), Some(seconds(3)));
+        budget.spend(seconds(3));
+        assert_eq!(budget.allow(seconds(3)), Some(seconds(2)));
+        budget.spend(seconds(4));
+        assert_eq!(budget.allow(seconds(3)), None);
+    }
+}

@@ -1,0 +1,309 @@
+//! One container, from creation to removal.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bollard::container::{AttachContainerResults, LogOutput};
+use bollard::errors::Error;
+use bollard::models::{
+    ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig, Mount, MountType, ResourcesUlimits,
+};
+use bollard::query_parameters::{
+    AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, KillContainerOptionsBuilder,
+    WaitContainerOptionsBuilder,
+};
+use futures_util::StreamExt;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::time::Instant;
+
+use super::super::output::Capture;
+use super::super::{Access, Exit, Invocation, Killed, OnOverflow, Outcome, SandboxError};
+use super::cgroup::RunCgroup;
+use super::report::{self, Nonce, Report};
+use super::{REQUEST_LABEL, Shared, WORKER_LABEL, call, explain, remove};
+
+const WORKSPACE: &str = "/workspace";
+const INIT: &str = "/.tribunal-init";
+/// The container's own memory limit stands this far above its parent's, so that the parent's is the one that is hit: it
+/// outlives the container and tells of it.
+const HEADROOM_BYTES: u64 = 1 << 20;
+/// A killed container ends, and an ended one has nothing more to say; a daemon that takes longer is in trouble.
+const ENDED_WITHIN: Duration = Duration::from_secs(15);
+/// How often a writable workspace is measured.
+const MEASURED_EVERY: Duration = Duration::from_millis(100);
+const MIB: u64 = 1 << 20;
+
+pub async fn run(shared: &Arc<Shared>, invocation: Invocation<'_>) -> Result<Outcome, SandboxError> {
+    let name = shared.next_run_name();
+    let cgroup = RunCgroup::create(&shared.hierarchy, name.clone(), invocation.limits.memory_mb * MIB)?;
+    let nonce = Nonce::new();
+    let body = describe(shared, &invocation, &cgroup, &nonce);
+    // From here on whatever happens, also our being dropped, ends with the container's and then the cgroup's removal.
+    let container = Container { shared: Arc::clone(shared), name: name.clone(), cgroup: Some(cgroup) };
+    let options = CreateContainerOptionsBuilder::new().name(&name).build();
+    call("creating a container", shared.docker.create_container(Some(options), body)).await?;
+
+    let watched = container.watch(&invocation).await;
+    let usage = container.cgroup().usage();
+    container.remove().await?;
+    watched?.into_outcome(&invocation, usage?, &nonce)
+}
+
+/// Everything that keeps the program in its place, in one list.
+fn describe(shared: &Shared, invocation: &Invocation<'_>, cgroup: &RunCgroup, nonce: &Nonce) -> ContainerCreateBody {
+    let limits = &invocation.limits;
+    let settings = &shared.settings;
+    let mut environment = vec![
+        "HOME=/tmp".to_owned(),
+        "LANG=C.UTF-8".to_owned(),
+        format!("{}={}", report::NONCE_VARIABLE, nonce.as_str()),
+    ];
+    environment.extend(invocation.environment.iter().map(|(name, value)| format!("{name}={value}")));
+    let bind = |source: &std::path::Path, target: &str, read_only| Mount {
+        typ: Some(MountType::BIND),
+        source: Some(source.display().to_string()),
+        target: Some(target.into()),
+        read_only: Some(read_only),
+        ..Mount::default()
+    };
+    let scratch = format!("rw,noexec,nosuid,nodev,mode=1777,nr_inodes=16k,size={}m", limits.tmp_mb);
+    let ulimit = |name: &str, value: u64| ResourcesUlimits {
+        name: Some(name.into()),
+        soft: Some(value as i64),
+        hard: Some(value as i64),
+    };
+    let memory = (limits.memory_mb * MIB + HEADROOM_BYTES) as i64;
+    let host_config = HostConfig {
+        cgroup_parent: Some(cgroup.docker_parent()),
+        memory: Some(memory),
+        memory_swap: Some(memory),
+        nano_cpus: Some((limits.cpus * 1e9) as i64),
+        // One more for process 1, which is ours.
+        pids_limit: Some(limits.processes as i64 + 1),
+        readonly_rootfs: Some(true),
+        mounts: Some(vec![
+            bind(invocation.workspace.path(), WORKSPACE, invocation.access == Access::ReadOnly),
+            bind(&shared.init, INIT, true),
+        ]),
+        // No shared memory from the daemon, which would make and mount it each time: a small one like /tmp.
+        ipc_mode: Some("none".into()),
+        tmpfs: Some(HashMap::from([("/tmp".into(), scratch.clone()), ("/dev/shm".into(), scratch)])),
+        cap_drop: Some(vec!["ALL".into()]),
+        security_opt: Some(vec!["no-new-privileges".into()]),
+        ulimits: Some(vec![
+            ulimit("core", 0),
+            ulimit("nofile", 1024),
+            ulimit("fsize", settings.workspace_limit_mb.max(limits.tmp_mb) * MIB),
+        ]),
+        log_config: Some(HostConfigLogConfig { typ: Some("none".into()), config: None }),
+        runtime: Some(settings.docker.runtime.clone()).filter(|runtime| !runtime.is_empty()),
+        ..HostConfig::default()
+    };
+    ContainerCreateBody {
+        image: Some(invocation.language.image.clone()),
+        entrypoint: Some(vec![INIT.into()]),
+        cmd: Some(invocation.command.to_vec()),
+        working_dir: Some(WORKSPACE.into()),
+        user: Some(settings.docker.user.clone()),
+        env: Some(environment),
+        hostname: Some("sandbox".into()),
+        // Not network mode `none`, for which the daemon starts a helper process each time. Both give a network
+        // namespace with nothing in it but lo.
+        network_disabled: Some(true),
+        healthcheck: Some(HealthConfig { test: Some(vec!["NONE".into()]), ..HealthConfig::default() }),
+        open_stdin: Some(true),
+        stdin_once: Some(true),
+        attach_stdin: Some(true),
+        attach_stdout: Some(true),
+        attach_stderr: Some(true),
+        labels: Some(HashMap::from([
+            (WORKER_LABEL.into(), shared.tenancy.name().into()),
+            (REQUEST_LABEL.into(), invocation.request.to_string()),
+        ])),
+        host_config: Some(host_config),
+        ..ContainerCreateBody::default()
+    }
+}
+
+/// A container that exists, or may exist: from before its creation until its removal.
+struct Container {
+    shared: Arc<Shared>,
+    name: String,
+    cgroup: Option<RunCgroup>,
+}
+
+impl Container {
+    fn cgroup(&self) -> &RunCgroup {
+        self.cgroup.as_ref().expect("taken only when the container is removed")
+    }
+
+    /// Starts the program and sees it to its end.
+    async fn watch(&self, invocation: &Invocation<'_>) -> Result<Watched, SandboxError> {
+        let docker = &self.shared.docker;
+        let attach = AttachContainerOptionsBuilder::new().stream(true).stdin(true).stdout(true).stderr(true).build();
+        let streams = call("attaching to a container", docker.attach_container(&self.name, Some(attach))).await?;
+        let wait = WaitContainerOptionsBuilder::new().condition("next-exit").build();
+        let mut exit = docker.wait_container(&self.name, Some(wait));
+        let mut exited = Box::pin(async move {
+            match exit.next().await {
+                // A non-zero exit code is an error to this client, but not to us.
+                Some(Ok(_)) | Some(Err(Error::DockerContainerWaitError { .. })) => Ok(()),
+                Some(Err(error)) => Err(SandboxError::failed("waiting for a container", explain(&error))),
+                None => Err(SandboxError::failed("waiting for a container", "the daemon hung up")),
+            }
+        });
+        // Waiting must have begun when the container starts, or a quick one is missed.
+        let start = call("starting a container", docker.start_container(&self.name, None));
+        tokio::select! {
+            started = start => started?,
+            ended = &mut exited => {
+                ended?;
+                return Err(SandboxError::failed("starting a container", "it ended before it was started"));
+            }
+        }
+        let began = Instant::now();
+
+        let AttachContainerResults { mut output, input } = streams;
+        let mut feed = Box::pin(feed(input, invocation.stdin));
+        let mut feeding = true;
+        let limits = &invocation.limits;
+        let mut watched = Watched {
+            stdout: Capture::new(limits.output_bytes, 0),
+            stderr: Capture::new(limits.output_bytes, report::LENGTH),
+            killed: None,
+            wall: Duration::ZERO,
+        };
+        let mut measure = tokio::time::interval_at(began + MEASURED_EVERY, MEASURED_EVERY);
+        let mut deadline = Box::pin(tokio::time::sleep_until(began + limits.wall));
+        let (mut has_exited, mut output_open) = (false, true);
+        while output_open || !has_exited {
+            let mut kill_for = None;
+            tokio::select! {
+                chunk = output.next(), if output_open => match chunk {
+                    Some(Ok(LogOutput::StdErr { message })) => watched.stderr.push(&message),
+                    Some(Ok(other)) => watched.stdout.push(&other.into_bytes()),
+                    Some(Err(error)) => return Err(SandboxError::failed("reading a container's output", explain(&error))),
+                    None => output_open = false,
+                },
+                ended = &mut exited, if !has_exited => {
+                    ended?;
+                    has_exited = true;
+                    watched.wall = began.elapsed();
+                    deadline.as_mut().reset(Instant::now() + ENDED_WITHIN);
+                }
+                () = &mut feed, if feeding => feeding = false,
+                () = &mut deadline => {
+                    if has_exited || watched.killed.is_some() {
+                        return Err(SandboxError::failed("waiting for a container", "it does not end"));
+                    }
+                    kill_for = Some(Killed::WallTime);
+                }
+                _ = measure.tick(), if invocation.access == Access::ReadWrite => {
+                    if invocation.workspace.exceeds(self.shared.settings.workspace_limit_mb * MIB) {
+                        kill_for = Some(Killed::Disk);
+                    }
+                }
+            }
+            if limits.on_overflow == OnOverflow::Kill && (watched.stdout.overflowed() || watched.stderr.overflowed()) {
+                kill_for = kill_for.or(Some(Killed::Output));
+            }
+            if let Some(reason) = kill_for.filter(|_| !has_exited && watched.killed.is_none()) {
+                watched.killed = Some(reason);
+                self.kill().await?;
+                deadline.as_mut().reset(Instant::now() + ENDED_WITHIN);
+            }
+        }
+        Ok(watched)
+    }
+
+    async fn kill(&self) -> Result<(), SandboxError> {
+        let options = KillContainerOptionsBuilder::new().signal("SIGKILL").build();
+        let killed = async {
+            match self.shared.docker.kill_container(&self.name, Some(options)).await {
+                // It ended by itself in the same moment.
+                Err(Error::DockerResponseServerError { status_code: 404 | 409, .. }) => Ok(()),
+                other => other,
+            }
+        };
+        call("killing a container", killed).await
+    }
+
+    async fn remove(mut self) -> Result<(), SandboxError> {
+        let removed = remove(&self.shared.docker, &self.name).await;
+        if removed.is_ok() {
+            self.cgroup = None;
+        }
+        removed
+    }
+}
+
+impl Drop for Container {
+    /// Our future was dropped, or something failed on the way: the removal goes on without us.
+    fn drop(&mut self) {
+        let Some(cgroup) = self.cgroup.take() else { return };
+        let (shared, name) = (Arc::clone(&self.shared), std::mem::take(&mut self.name));
+        self.shared.removals.spawn(async move {
+            if let Err(error) = remove(&shared.docker, &name).await {
+                tracing::error!(container = name, %error, "a container could not be removed");
+            }
+            drop(cgroup);
+        });
+    }
+}
+
+/// Writes all of stdin and closes it. A program that does not read it, or closes it, is free to do so.
+async fn feed(mut input: Pin<Box<dyn AsyncWrite + Send>>, stdin: &[u8]) {
+    if input.write_all(stdin).await.is_ok() {
+        let _ = input.shutdown().await;
+    }
+}
+
+/// What was seen from outside.
+struct Watched {
+    stdout: Capture,
+    stderr: Capture,
+    killed: Option<Killed>,
+    wall: Duration,
+}
+
+impl Watched {
+    fn into_outcome(
+        self,
+        invocation: &Invocation<'_>,
+        usage: super::cgroup::Usage,
+        nonce: &Nonce,
+    ) -> Result<Outcome, SandboxError> {
+        let report = Report::parse(self.stderr.tail(), nonce);
+        let ours = if report.is_some() { report::LENGTH } else { 0 };
+        if report.is_none() && self.killed.is_none() && !usage.oom {
+            return Err(SandboxError::failed(
+                "running a program",
+                format!("its container was ended by somebody else (request {})", invocation.request),
+            ));
+        }
+        let (exit, wall, cpu, peak_memory_bytes) = match report {
+            Some(report) => {
+                // As long as the program stayed below what making its container took, the peak is not its own.
+                let peak = if usage.peak_memory_bytes > report.peak_before {
+                    usage.peak_memory_bytes
+                } else {
+                    report.max_rss.min(usage.peak_memory_bytes)
+                };
+                (report.exit, report.wall, usage.cpu.saturating_sub(report.cpu_before), peak)
+            }
+            None => (Exit::Unknown, self.wall, usage.cpu, usage.peak_memory_bytes),
+        };
+        Ok(Outcome {
+            exit,
+            wall,
+            cpu,
+            peak_memory_bytes,
+            oom: usage.oom,
+            killed: self.killed,
+            stdout: self.stdout.finish(0),
+            stderr: self.stderr.finish(ours),
+        })
+    }
+}

@@ -1,0 +1,252 @@
+//! The Docker sandbox: a container for every compile and every test, through the Docker API.
+//!
+//! | file | what |
+//! |---|---|
+//! | `container` | one container from creation to removal |
+//! | `cgroup` | the limits and counters around it |
+//! | `report` | what its first process tells at the end |
+//! | `images` | pulling |
+
+mod cgroup;
+mod container;
+mod images;
+mod report;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use bollard::Docker;
+use bollard::errors::Error;
+use bollard::models::SystemInfoCgroupDriverEnum;
+use bollard::query_parameters::{ListContainersOptionsBuilder, RemoveContainerOptionsBuilder};
+use tokio::task::AbortHandle;
+use tokio_util::task::TaskTracker;
+use tribunal_shared::config::{DockerSettings, SandboxSettings, Settings};
+use tribunal_shared::language::Language;
+use tribunal_shared::request::RequestId;
+
+use super::tenancy::Tenancy;
+use super::{Finding, Invocation, Outcome, Sandbox, SandboxError, Workspace};
+use cgroup::Hierarchy;
+use images::Images;
+
+const WORKER_LABEL: &str = "tribunal.worker";
+const REQUEST_LABEL: &str = "tribunal.request";
+
+/// A daemon that has not answered a greeting by then is as good as down.
+const GREETED_WITHIN: Duration = Duration::from_secs(4);
+/// For every other call. Starting a container on a busy machine takes a while.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
+/// How often dead neighbours are looked for.
+const SWEEP_EVERY: Duration = Duration::from_secs(10);
+
+pub struct DockerSandbox {
+    shared: Arc<Shared>,
+    images: Images,
+    sweeper: AbortHandle,
+}
+
+struct Shared {
+    docker: Docker,
+    settings: SandboxSettings,
+    hierarchy: Hierarchy,
+    tenancy: Tenancy,
+    /// `init/main.rs`, where the daemon can mount it from.
+    init: PathBuf,
+    runs: AtomicU64,
+    /// Removals of containers whose run was dropped half-way.
+    removals: TaskTracker,
+}
+
+impl DockerSandbox {
+    pub async fn start(settings: &SandboxSettings) -> Result<Self, SandboxError> {
+        let docker = greet(&settings.docker).await?;
+        check_daemon(&docker, &settings.docker).await?;
+        let hierarchy = Hierarchy::detect(&settings.docker.cgroup_root)?;
+        let tenancy = Tenancy::start(&settings.workspace_root)?;
+        let init = tenancy.install("init", report::INIT)?;
+        let shared = Arc::new(Shared {
+            docker: docker.clone(),
+            settings: settings.clone(),
+            hierarchy,
+            tenancy,
+            init,
+            runs: AtomicU64::new(0),
+            removals: TaskTracker::new(),
+        });
+        shared.sweep().await?;
+        let sweeper = tokio::spawn(sweep_for_ever(Arc::downgrade(&shared))).abort_handle();
+        Ok(Self { shared, images: Images::new(docker, settings.docker.pull_policy), sweeper })
+    }
+}
+
+impl Drop for DockerSandbox {
+    fn drop(&mut self) {
+        self.sweeper.abort();
+    }
+}
+
+#[async_trait]
+impl Sandbox for DockerSandbox {
+    async fn prepare(&self, language: &Language) -> Result<(), SandboxError> {
+        self.images.prepare(&language.image).await
+    }
+
+    async fn workspace(&self, _request: &RequestId) -> Result<Workspace, SandboxError> {
+        Workspace::create(self.shared.tenancy.workspace_path())
+    }
+
+    async fn run(&self, invocation: Invocation<'_>) -> Result<Outcome, SandboxError> {
+        container::run(&self.shared, invocation).await
+    }
+
+    async fn close(&self) {
+        self.shared.removals.close();
+        self.shared.removals.wait().await;
+    }
+}
+
+impl Shared {
+    /// Unique on this host; the worker's name in front tells whose it is.
+    fn next_run_name(&self) -> String {
+        format!("{}-{}", self.tenancy.name(), self.runs.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Removes the containers, cgroups and folders of workers that died on this host.
+    async fn sweep(&self) -> Result<(), SandboxError> {
+        for dead in self.tenancy.abandoned() {
+            let label = format!("{WORKER_LABEL}={}", dead.name);
+            let options = ListContainersOptionsBuilder::new()
+                .all(true)
+                .filters(&HashMap::from([("label", vec![label.as_str()])]))
+                .build();
+            let left = call("listing containers", self.docker.list_containers(Some(options))).await?;
+            let count = left.len();
+            for id in left.into_iter().filter_map(|container| container.id) {
+                remove(&self.docker, &id).await?;
+            }
+            self.hierarchy.remove_all_of(&dead.name);
+            tracing::info!(dead_worker = dead.name, containers = count, "removed what a dead worker left");
+            dead.remove().map_err(|error| SandboxError::failed("removing a dead worker's folder", error))?;
+        }
+        Ok(())
+    }
+}
+
+async fn sweep_for_ever(shared: std::sync::Weak<Shared>) {
+    loop {
+        tokio::time::sleep(SWEEP_EVERY).await;
+        let Some(shared) = shared.upgrade() else { return };
+        if let Err(error) = shared.sweep().await {
+            tracing::warn!(%error, "what a dead worker left could not be removed; it is tried again");
+        }
+    }
+}
+
+async fn remove(docker: &Docker, id: &str) -> Result<(), SandboxError> {
+    // Volumes too: an image may declare some, and each container would leave its own.
+    let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
+    let removed = async {
+        match docker.remove_container(id, Some(options)).await {
+            // Gone already, or somebody else is at it.
+            Err(Error::DockerResponseServerError { status_code: 404 | 409, .. }) => Ok(()),
+            other => other,
+        }
+    };
+    call("removing a container", removed).await
+}
+
+/// A call to the daemon, which may be hung.
+async fn call<T>(doing: &str, answer: impl Future<Output = Result<T, Error>>) -> Result<T, SandboxError> {
+    match tokio::time::timeout(ANSWERED_WITHIN, answer).await {
+        Ok(answer) => answer.map_err(|error| SandboxError::failed(doing, explain(&error))),
+        Err(_) => Err(SandboxError::failed(doing, format!("no answer within {} s", ANSWERED_WITHIN.as_secs()))),
+    }
+}
+
+/// The daemon's own words, where there are any.
+fn explain(error: &Error) -> String {
+    match error {
+        Error::DockerResponseServerError { message, .. } => message.clone(),
+        _ => error.to_string(),
+    }
+}
+
+/// Reaches the daemon and agrees on a version of its API.
+async fn greet(settings: &DockerSettings) -> Result<Docker, SandboxError> {
+    let unreachable = |reason: String| SandboxError::Unreachable {
+        what: "the Docker daemon",
+        address: settings.host.clone(),
+        reason,
+        remedy: "Start it, or set sandbox.docker.host (TRIBUNAL_SANDBOX__DOCKER__HOST) to where it listens",
+    };
+    // Asked first, because the client's own error does not say what is wrong with the path.
+    if let Some(path) = settings.host.strip_prefix("unix://") {
+        tokio::net::UnixStream::connect(path).await.map_err(|error| unreachable(error.to_string()))?;
+    }
+    let docker = Docker::connect_with_host(&settings.host).map_err(|error| unreachable(explain(&error)))?;
+    match tokio::time::timeout(GREETED_WITHIN, docker.negotiate_version()).await {
+        Ok(docker) => docker.map_err(|error| unreachable(explain(&error))),
+        Err(_) => Err(unreachable(format!("no answer within {} s", GREETED_WITHIN.as_secs()))),
+    }
+}
+
+/// Whether the daemon can enforce what we promise. Says what it is.
+async fn check_daemon(docker: &Docker, settings: &DockerSettings) -> Result<String, SandboxError> {
+    let info = call("asking the Docker daemon about itself", docker.info()).await?;
+    let unfit =
+        |problem: &str, remedy: &str| Err(SandboxError::Unfit { problem: problem.into(), remedy: remedy.into() });
+    if info.memory_limit != Some(true) || info.cpu_cfs_quota != Some(true) || info.pids_limit != Some(true) {
+        return unfit(
+            "the Docker daemon cannot limit memory, CPU time and processes",
+            "Enable the memory, cpu and pids cgroup controllers in its kernel",
+        );
+    }
+    if info.cgroup_driver != Some(SystemInfoCgroupDriverEnum::CGROUPFS) {
+        return unfit(
+            "the Docker daemon's cgroup driver is not cgroupfs, so a cgroup of ours cannot stand around its containers",
+            r#"Put {"exec-opts": ["native.cgroupdriver=cgroupfs"]} into the daemon's daemon.json and restart it"#,
+        );
+    }
+    let security = info.security_options.unwrap_or_default();
+    if !security.iter().any(|option| option.contains("seccomp")) {
+        return unfit("the Docker daemon runs without seccomp", "Use a daemon and a kernel with seccomp");
+    }
+    if !settings.runtime.is_empty() && !info.runtimes.unwrap_or_default().contains_key(&settings.runtime) {
+        return unfit(
+            &format!("the Docker daemon knows no runtime {:?}", settings.runtime),
+            "Install and register it with the daemon, or change sandbox.docker.runtime",
+        );
+    }
+    Ok(format!(
+        "{} (cgroup v{})",
+        info.server_version.unwrap_or_default(),
+        info.cgroup_version.map(|version| version.to_string()).unwrap_or_default()
+    ))
+}
+
+/// Looks at everything the sandbox needs, without changing anything.
+pub async fn diagnose(settings: &Settings) -> Vec<Finding> {
+    let finding = |what: &str, found| Finding { what: what.into(), found };
+    let docker = match greet(&settings.sandbox.docker).await {
+        Ok(docker) => docker,
+        Err(error) => return vec![finding("Docker", Err(error))],
+    };
+    let mut findings = vec![finding("Docker", check_daemon(&docker, &settings.sandbox.docker).await)];
+    let cgroups = Hierarchy::detect(&settings.sandbox.docker.cgroup_root).map(|hierarchy| match hierarchy {
+        Hierarchy::V1 { .. } => "v1".to_owned(),
+        Hierarchy::V2 { .. } => "v2".to_owned(),
+    });
+    findings.push(finding("cgroups", cgroups));
+    let workspace = Tenancy::start(&settings.sandbox.workspace_root);
+    findings.push(finding("workspace", workspace.map(|_| settings.sandbox.workspace_root.display().to_string())));
+    let images = Images::new(docker, settings.sandbox.docker.pull_policy);
+    for language in settings.languages().iter() {
+        findings.push(finding(&format!("image for {}", language.name()), images.look_for(&language.image).await));
+    }
+    findings
+}
