@@ -73,7 +73,11 @@ impl Client {
     }
 
     /// The result as soon as it is there, or `None` when `patience` runs out first. The store wakes us; nothing polls.
-    pub async fn wait(&self, id: &RequestId, patience: Option<Duration>) -> Result<Option<ExecutionResult>, StoreError> {
+    pub async fn wait(
+        &self,
+        id: &RequestId,
+        patience: Option<Duration>,
+    ) -> Result<Option<ExecutionResult>, StoreError> {
         self.follow(id, patience, |_| {}).await
     }
 

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use tribunal_producer::cli::{self, args::Arguments};
 
-/// Warnings; and pulling an image, which can take minutes. The AMQP library logs every refused connection by itself: we
-/// say it once, in our own words.
-const LOGGED: &str = "warn,lapin=off,tribunal_worker::sandbox::docker::images=info";
+/// Warnings, and the pulling of an image, which can take minutes. Not what we say ourselves and in other words: that a
+/// connection was refused, or that a request was tried again, which its result tells.
+const LOGGED: &str = "warn,lapin=off,tribunal_worker::run=off,tribunal_worker::sandbox::docker::images=info";
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();

@@ -1,1 +1,255 @@
-//! What the end-to-end tests share.
+//! A fleet for each end-to-end test: its own queue, its own folder, real workers, on the services that `tests/run`
+//! started. Nothing of it is left when it is dropped.
+
+pub mod requests;
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tribunal_producer::client::Client;
+use tribunal_shared::config::Settings;
+use tribunal_shared::request::ExecutionRequest;
+use tribunal_shared::result::ExecutionResult;
+use tribunal_shared::{queue, store};
+
+/// No result takes longer than this, or something is broken.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The services under test. A missing variable fails the test: nothing is skipped.
+pub struct Services {
+    pub amqp: String,
+    pub redis: String,
+    pub docker: String,
+    pub image: String,
+}
+
+impl Services {
+    pub fn from_environment() -> Self {
+        let get = |name: &str| {
+            std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run this through `tests/run e2e`"))
+        };
+        Self {
+            amqp: get("TEST_AMQP_URL"),
+            redis: get("TEST_REDIS_URL"),
+            docker: get("TEST_DOCKER_HOST"),
+            image: get("TEST_IMAGE"),
+        }
+    }
+}
+
+/// A queue, a workspace root and a settings file; workers as they are started.
+pub struct Fleet {
+    pub services: Services,
+    pub folder: tempfile::TempDir,
+    pub settings: Settings,
+    pub client: Client,
+    workers: Vec<Worker>,
+}
+
+impl Fleet {
+    /// No worker yet.
+    pub async fn new() -> Self {
+        Self::with("").await
+    }
+
+    /// No worker yet; `more` is appended to the settings file.
+    pub async fn with(more: &str) -> Self {
+        let services = Services::from_environment();
+        // Short: a Unix socket or a cgroup name must fit.
+        let folder = tempfile::Builder::new().prefix("tribunal-e2e-").tempdir().expect("a temporary folder");
+        let path = folder.path().join("tribunal.toml");
+        std::fs::write(&path, settings_text(&services, folder.path()) + more).expect("the settings file");
+        let settings = Settings::load(Some(&path)).expect("the test's settings are valid");
+        let broker = queue::connect(&settings.queue).expect("a queue");
+        let store = store::connect(&settings.store).await.expect("a store");
+        let client = Client::new(broker, store, &settings);
+        Self { services, folder, settings, client, workers: Vec::new() }
+    }
+
+    /// With one worker, which takes requests already.
+    pub async fn started() -> Self {
+        let mut fleet = Self::new().await;
+        fleet.start_worker();
+        fleet
+    }
+
+    pub fn settings_file(&self) -> PathBuf {
+        self.folder.path().join("tribunal.toml")
+    }
+
+    /// Returns when the worker takes requests.
+    pub fn start_worker(&mut self) -> &mut Worker {
+        let worker = Worker::start(&self.settings_file(), &[]);
+        worker.await_line("connected to the queue");
+        self.workers.push(worker);
+        self.workers.last_mut().expect("just pushed")
+    }
+
+    pub fn worker(&mut self, index: usize) -> &mut Worker {
+        &mut self.workers[index]
+    }
+
+    pub async fn judge(&self, request: ExecutionRequest) -> ExecutionResult {
+        let id = self.client.submit(request).await.expect("the request is accepted");
+        let result = self.client.wait(&id, Some(PATIENCE)).await.expect("the store answers");
+        result.unwrap_or_else(|| panic!("no result for {id} within {PATIENCE:?}; the worker says:\n{}", self.logs()))
+    }
+
+    pub fn logs(&self) -> String {
+        self.workers.iter().map(Worker::log).collect::<Vec<_>>().join("\n")
+    }
+
+    /// `tribunal` with this fleet's settings.
+    pub fn cli(&self) -> Command {
+        let mut command = Command::new(binary("tribunal"));
+        command.arg("--config").arg(self.settings_file());
+        command
+    }
+
+    /// `docker` on the daemon under test.
+    pub fn docker(&self, arguments: &[&str]) -> String {
+        let output = Command::new("docker").env("DOCKER_HOST", &self.services.docker).args(arguments).output();
+        let output = output.expect("the docker client runs");
+        assert!(output.status.success(), "docker {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("docker prints UTF-8")
+    }
+
+    /// The containers of a request, ended ones too.
+    pub fn containers_of(&self, request_id: &str) -> Vec<String> {
+        let filter = format!("label=tribunal.request={request_id}");
+        self.docker(&["ps", "--all", "--quiet", "--filter", &filter]).lines().map(str::to_owned).collect()
+    }
+
+    /// Folders below the workspace root: one for each worker that lives or has died uncleaned.
+    pub fn tenants(&self) -> Vec<String> {
+        let entries = std::fs::read_dir(&self.settings.sandbox.workspace_root).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        self.workers.clear();
+        let queues = ["requests", "dead"].map(|kind| format!("{}.{kind}", self.settings.queue.name));
+        for queue in queues {
+            let deleted = Command::new("amqp-delete-queue")
+                .arg(format!("--url={}", self.services.amqp))
+                .args(["-q", &queue])
+                .output();
+            assert!(deleted.is_ok() || std::thread::panicking(), "amqp-delete-queue cannot be run: {deleted:?}");
+        }
+    }
+}
+
+fn settings_text(services: &Services, folder: &Path) -> String {
+    let name = format!("e2e-{}", uuid::Uuid::new_v4().simple());
+    let mut text = format!(
+        "queue.url = \"{}\"\nqueue.name = \"{name}\"\nstore.url = \"{}\"\n\
+         sandbox.workspace_root = \"{}\"\nsandbox.docker.host = \"{}\"\nsandbox.docker.pull_policy = \"never\"\n",
+        services.amqp,
+        services.redis,
+        folder.join("work").display(),
+        services.docker,
+    );
+    for language in Settings::defaults().languages().iter() {
+        text += &format!("languages.{}.image = \"{}\"\n", language.name(), services.image);
+    }
+    text
+}
+
+/// A binary of this workspace, built beside this test.
+pub fn binary(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("this test's path");
+    let path = test.parent().and_then(Path::parent).expect("target/PROFILE/deps").join(name);
+    assert!(path.exists(), "{} is not built: run this through `tests/run e2e`", path.display());
+    path
+}
+
+/// A `tribunal-worker` process. Killed when dropped.
+pub struct Worker {
+    process: Child,
+    log: Arc<Mutex<String>>,
+}
+
+impl Worker {
+    pub fn start(settings: &Path, environment: &[(&str, &str)]) -> Self {
+        let mut process = Command::new(binary("tribunal-worker"))
+            .arg("--config")
+            .arg(settings)
+            .envs(environment.iter().copied())
+            .stdin(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the worker starts");
+        let log = Arc::new(Mutex::new(String::new()));
+        let stderr = BufReader::new(process.stderr.take().expect("stderr is piped"));
+        let writer = Arc::clone(&log);
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                *writer.lock().expect("the log") += &(line + "\n");
+            }
+        });
+        Self { process, log }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub fn log(&self) -> String {
+        self.log.lock().expect("the log").clone()
+    }
+
+    pub fn await_line(&self, text: &str) {
+        eventually(&format!("the worker says {text:?}"), || self.log().contains(text));
+    }
+
+    /// Resident memory, in MB.
+    pub fn resident_mb(&self) -> f64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("the worker lives");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
+        line.trim().trim_end_matches(" kB").parse::<f64>().expect("a number") / 1024.0
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) {
+        self.process.kill().expect("the worker can be killed");
+        self.process.wait().expect("the worker is reaped");
+    }
+
+    pub fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([&format!("-{name}"), &self.pid().to_string()]).status();
+        assert!(sent.expect("kill runs").success());
+    }
+
+    pub fn wait(&mut self) -> std::process::ExitStatus {
+        self.process.wait().expect("the worker ends")
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        // Gracefully, so that no container outlives the test; by force if it does not listen.
+        if matches!(self.process.try_wait(), Ok(None)) {
+            self.signal("TERM");
+            let deadline = Instant::now() + Duration::from_secs(40);
+            while matches!(self.process.try_wait(), Ok(None)) && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let _ = self.process.kill();
+            let _ = self.process.wait();
+        }
+    }
+}
+
+/// Asks until it holds, for things that nobody announces.
+pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}

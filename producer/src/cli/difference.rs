@@ -35,11 +35,12 @@ fn lines(text: &str) -> Vec<&str> {
     let mut lines = Vec::new();
     let mut rest = text;
     while let Some(end) = rest.find(ends_line) {
-        lines.push(rest[..end].trim_end());
-        let ending = if rest[end..].starts_with("\r\n") { 2 } else { rest[end..].chars().next().map_or(0, char::len_utf8) };
+        lines.push(rest[..end].trim_end_matches(is_space));
+        let ending =
+            if rest[end..].starts_with("\r\n") { 2 } else { rest[end..].chars().next().map_or(0, char::len_utf8) };
         rest = &rest[end + ending..];
     }
-    lines.push(rest.trim_end());
+    lines.push(rest.trim_end_matches(is_space));
     while lines.last().is_some_and(|line| line.is_empty()) {
         lines.pop();
     }
@@ -48,6 +49,10 @@ fn lines(text: &str) -> Vec<&str> {
 
 fn ends_line(c: char) -> bool {
     matches!(c, '\n' | '\r' | '\x0b' | '\x0c' | '\x1c'..='\x1e' | '\u{85}' | '\u{2028}' | '\u{2029}')
+}
+
+fn is_space(c: char) -> bool {
+    c.is_whitespace() || matches!(c, '\x1c'..='\x1f')
 }
 
 /// The line, or the part of it around the character at `place`. It is cut first and escaped then, so that no escape is
@@ -87,6 +92,7 @@ mod tests {
     #[test]
     fn what_the_checker_forgives_is_no_difference() {
         assert_eq!(first("1 \r\n2\n\n", "1\n2\t"), None);
+        assert_eq!(first("1\x1f\n2", "1\r2\u{a0}"), None);
         assert_eq!(first("", "\n\n"), None);
     }
 

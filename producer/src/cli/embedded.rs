@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{FutureExt as _, StreamExt as _, future, stream};
-use tokio::signal::unix::{SignalKind, signal};
+use futures_util::{FutureExt as _, StreamExt as _, stream};
 use tokio::sync::oneshot;
 use tribunal_shared::config::{PullPolicy, Settings};
 use tribunal_shared::language::Language;
@@ -15,10 +14,11 @@ use tribunal_shared::store::ResultStore;
 use tribunal_shared::store::memory::MemoryStore;
 use tribunal_worker::run::{self, Parts};
 use tribunal_worker::sandbox::{
-    self, Access, Exit, Finding, Invocation, OnOverflow, RunLimits, Sandbox, SandboxError,
+    self, Access, Exit, Finding, Invocation, OnOverflow, Outcome, RunLimits, Sandbox, SandboxError,
 };
 
 use super::exit::{Failure, complain};
+use super::signals::Signals;
 use crate::client::Client;
 
 /// Removing what still runs takes a moment; a daemon that takes longer is in trouble.
@@ -42,11 +42,7 @@ impl Embedded {
     pub fn new(mut settings: Settings) -> Self {
         // When we are told to stop, nobody waits for the result any more.
         settings.worker.grace_s = 0;
-        Self {
-            broker: Arc::new(MemoryBroker::default()),
-            store: Arc::new(MemoryStore::new(&settings.store)),
-            settings,
-        }
+        Self { broker: Arc::new(MemoryBroker::default()), store: Arc::new(MemoryStore::new(&settings.store)), settings }
     }
 
     pub fn client(&self) -> Client {
@@ -59,9 +55,10 @@ impl Embedded {
         language: &Language,
         done: impl Future<Output = Result<T, Failure>>,
     ) -> Result<T, Failure> {
-        let sandbox = sandbox::from_config(&self.settings).await?;
+        let mut signals = Signals::listen()?;
+        let sandbox = signals.or(start(&self.settings)).await?;
         // Here and not only in the worker: a toolchain that cannot be had is not worth three attempts.
-        cleanly(sandbox.as_ref(), async { Ok(sandbox.prepare(language).await?) }).await?;
+        signals.or(async { Ok(sandbox.prepare(language).await?) }).await?;
 
         let (stop, stopped) = oneshot::channel::<()>();
         let parts = Parts {
@@ -74,106 +71,106 @@ impl Embedded {
         let worker = tokio::spawn(run::run(parts, async move {
             let _ = stopped.await;
         }));
-        let mut ended = worker.map(drop).shared();
-        let outcome = tokio::select! {
-            outcome = done => outcome,
-            () = interrupted() => Err(Failure::Interrupted),
-            () = &mut ended => Err(Failure::Infrastructure("the worker ended before the result came".into())),
-        };
+        let ended = worker.map(drop).shared();
+        let outcome = signals
+            .or(async {
+                tokio::select! {
+                    outcome = done => outcome,
+                    () = ended.clone() => Err(Failure::Infrastructure("the worker ended before the result came".into())),
+                }
+            })
+            .await;
         drop(stop);
-        clean_up(async {
+        let worker_and_sandbox = async {
             ended.await;
             sandbox.close().await;
-        })
-        .await;
+        };
+        clean_up(worker_and_sandbox, signals).await;
         outcome
     }
 }
 
+/// What was found out about a toolchain.
+pub enum Version {
+    Known(String),
+    /// Nothing is wrong, but it was never needed here.
+    NotHereYet,
+    Failed(String),
+}
+
 /// The version of each toolchain, in the order of `languages`.
-pub async fn versions(
-    mut settings: Settings,
-    languages: &[Arc<Language>],
-) -> Result<Vec<Result<String, String>>, Failure> {
+pub async fn versions(mut settings: Settings, languages: &[Arc<Language>]) -> Result<Vec<Version>, Failure> {
     // Looking is no reason to fetch gigabytes.
     settings.sandbox.docker.pull_policy = PullPolicy::Never;
-    let sandbox = sandbox::from_config(&settings).await?;
+    let mut signals = Signals::listen()?;
+    let sandbox = signals.or(start(&settings)).await?;
     let ask = stream::iter(languages)
         .map(|language| version(sandbox.as_ref(), language, &settings))
         .buffered(settings.worker.slots())
         .collect();
-    cleanly(sandbox.as_ref(), async { Ok(ask.await) }).await
+    let versions = signals.or(async { Ok(ask.await) }).await;
+    clean_up(sandbox.close(), signals).await;
+    versions
 }
 
-async fn version(sandbox: &dyn Sandbox, language: &Language, settings: &Settings) -> Result<String, String> {
-    let asked = async {
-        sandbox.prepare(language).await?;
-        let request = RequestId::generate();
-        let workspace = sandbox.workspace(&request).await?;
-        sandbox
-            .run(Invocation {
-                request: &request,
-                language,
-                workspace: &workspace,
-                access: Access::ReadOnly,
-                command: &language.version,
-                environment: &language.env,
-                stdin: &[],
-                limits: RunLimits {
-                    wall: Duration::from_secs(20),
-                    memory_mb: 512,
-                    cpus: 1.0,
-                    processes: settings.sandbox.max_processes,
-                    tmp_mb: settings.sandbox.tmp_mb,
-                    output_bytes: 4096,
-                    on_overflow: OnOverflow::Discard,
-                },
-            })
-            .await
-    };
-    let outcome = asked.await.map_err(|error| error.to_string())?;
-    if outcome.exit != Exit::Code(0) {
-        return Err(format!("{} ended with {:?}", language.version.join(" "), outcome.exit));
+async fn start(settings: &Settings) -> Result<Arc<dyn Sandbox>, Failure> {
+    Ok(sandbox::from_config(settings).await?)
+}
+
+async fn version(sandbox: &dyn Sandbox, language: &Language, settings: &Settings) -> Version {
+    match sandbox.prepare(language).await {
+        Ok(()) => {}
+        Err(SandboxError::Unfit { .. }) => return Version::NotHereYet,
+        Err(error) => return Version::Failed(error.to_string()),
     }
-    let said = [outcome.stdout.bytes, outcome.stderr.bytes].concat();
-    let said = String::from_utf8_lossy(&said);
-    let first = said.lines().find(|line| !line.trim().is_empty());
-    first.map(|line| line.trim().to_owned()).ok_or_else(|| format!("{} said nothing", language.version.join(" ")))
+    let command = language.version.join(" ");
+    match ask(sandbox, language, settings).await {
+        Ok(Outcome { exit: Exit::Code(0), stdout, stderr, .. }) => {
+            let said = String::from_utf8_lossy(&[stdout.bytes, stderr.bytes].concat()).into_owned();
+            match said.lines().find(|line| !line.trim().is_empty()) {
+                Some(line) => Version::Known(line.trim().to_owned()),
+                None => Version::Failed(format!("`{command}` said nothing")),
+            }
+        }
+        Ok(Outcome { exit, .. }) => Version::Failed(format!("`{command}` ended with {exit:?}")),
+        Err(error) => Version::Failed(error.to_string()),
+    }
 }
 
-/// Does something with a sandbox, until a signal stops it, and leaves nothing behind.
-async fn cleanly<T>(sandbox: &dyn Sandbox, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
-    // Dropped at the end of this statement if interrupted, which is what sets off the removal of what it ran.
-    let outcome = tokio::select! {
-        outcome = work => outcome,
-        () = interrupted() => Err(Failure::Interrupted),
+async fn ask(sandbox: &dyn Sandbox, language: &Language, settings: &Settings) -> Result<Outcome, SandboxError> {
+    let request = RequestId::generate();
+    let workspace = sandbox.workspace(&request).await?;
+    let invocation = Invocation {
+        request: &request,
+        language,
+        workspace: &workspace,
+        access: Access::ReadOnly,
+        command: &language.version,
+        environment: &language.env,
+        stdin: &[],
+        limits: RunLimits {
+            wall: Duration::from_secs(20),
+            memory_mb: 512,
+            cpus: 1.0,
+            processes: settings.sandbox.max_processes,
+            tmp_mb: settings.sandbox.tmp_mb,
+            output_bytes: 4096,
+            on_overflow: OnOverflow::Discard,
+        },
     };
-    clean_up(sandbox.close()).await;
-    outcome
+    sandbox.run(invocation).await
 }
 
-async fn clean_up(cleaned: impl Future<Output = ()>) {
+/// Waits until what was stopped half-way is removed.
+async fn clean_up(cleaned: impl Future<Output = ()>, mut signals: Signals) {
     tokio::select! {
         () = cleaned => {}
         // Whoever asks twice does not want to wait.
-        () = interrupted() => {}
+        () = signals.next() => {}
         () = tokio::time::sleep(CLEAN_UP_WITHIN) => {
             complain("what still ran could not be removed in time; the next worker on this machine will do it");
         }
     }
-}
-
-/// Ctrl-C, being told to end, or the end of the terminal.
-async fn interrupted() {
-    let mut signals = Vec::new();
-    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
-        match signal(kind) {
-            Ok(signal) => signals.push(signal),
-            Err(error) => complain(&format!("signals cannot be caught: {error}")),
-        }
-    }
-    let received = signals.iter_mut().map(|signal| Box::pin(signal.recv()));
-    future::select_all(received).await;
 }
 
 /// What the sandbox needs, and how it was found.

@@ -7,10 +7,12 @@ use tribunal_shared::config::Settings;
 use tribunal_shared::language::Language;
 
 use super::args::Languages;
+use super::embedded::Version;
 use super::exit::{Exit, Failure, complain};
 use super::{embedded, escape, output, render};
 
-const LONGEST_VERSION: usize = 60;
+const LONGEST_VERSION: usize = 80;
+const NOT_HERE: &str = "(image not here yet)";
 
 #[derive(Serialize)]
 struct Entry {
@@ -21,6 +23,9 @@ struct Entry {
     compiled: bool,
     /// What the toolchain says of itself. `None` when it was not asked or could not answer.
     version: Option<String>,
+    /// Instead of a version.
+    #[serde(skip)]
+    shown: &'static str,
 }
 
 pub async fn run(arguments: Languages, settings: Settings) -> Result<Exit, Failure> {
@@ -33,8 +38,9 @@ pub async fn run(arguments: Languages, settings: Settings) -> Result<Exit, Failu
             Ok(versions) => {
                 for (entry, version) in entries.iter_mut().zip(versions) {
                     match version {
-                        Ok(version) => entry.version = Some(version),
-                        Err(problem) => complain(&format!("no version of {}: {problem}", entry.name)),
+                        Version::Known(version) => entry.version = Some(version),
+                        Version::NotHereYet => entry.shown = NOT_HERE,
+                        Version::Failed(problem) => complain(&format!("no version of {}: {problem}", entry.name)),
                     }
                 }
             }
@@ -62,6 +68,7 @@ fn entry(language: &Language) -> Entry {
         image: language.image.clone(),
         compiled: language.compile.is_some(),
         version: None,
+        shown: "-",
     }
 }
 
@@ -73,7 +80,10 @@ fn table(entries: &[Entry], colours: bool) -> String {
             escape::line(&entry.aliases.join(", ")),
             escape::line(&format!(".{}", entry.extension)),
             escape::line(&entry.image),
-            entry.version.as_deref().map_or_else(|| "-".into(), |said| escape::first_line(said, LONGEST_VERSION)),
+            entry
+                .version
+                .as_deref()
+                .map_or_else(|| entry.shown.into(), |said| escape::first_line(said, LONGEST_VERSION)),
         ]);
     }
     render::finished(&table)

@@ -17,6 +17,7 @@ mod output;
 mod progress;
 mod render;
 mod result;
+mod signals;
 mod submit;
 mod watch;
 

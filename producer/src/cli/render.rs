@@ -92,20 +92,22 @@ fn explain(text: &mut String, test: &TestResult) {
     if let Some(message) = test.error_message.as_deref().filter(|message| !message.trim().is_empty()) {
         let _ = write!(text, ": {}", escape::first_line(message, LONGEST_MESSAGE));
     }
-    let difference = match test.status {
-        TestStatus::WrongAnswer => difference::first(&test.expected_output, &test.actual_output),
-        _ => None,
-    };
-    if let Some(difference) = difference {
-        let shown = |line: Option<String>| line.map_or("(no such line)".to_owned(), |line| format!("| {line}"));
-        let _ = write!(text, " at line {}", difference.line);
-        let _ = write!(text, "\n  expected {}", shown(difference.expected));
-        let _ = write!(text, "\n  actual   {}", shown(difference.actual));
+    if test.status == TestStatus::WrongAnswer {
+        text.push_str(&where_wrong(test));
     }
     if let Some(stderr) = test.stderr.as_deref().filter(|stderr| !stderr.trim().is_empty()) {
         let _ = write!(text, "\n  stderr:\n{}", tail(stderr, STDERR_LINES));
     }
     text.push_str("\n\n");
+}
+
+fn where_wrong(test: &TestResult) -> String {
+    let Some(difference) = difference::first(&test.expected_output, &test.actual_output) else {
+        return " (it differs only in bytes that are not text, and cannot be shown)".into();
+    };
+    let shown = |line: Option<String>| line.map_or("(no such line)".to_owned(), |line| format!("| {line}"));
+    let (expected, actual) = (shown(difference.expected), shown(difference.actual));
+    format!(" at line {}\n  expected {expected}\n  actual   {actual}", difference.line)
 }
 
 fn head(text: &str, longest: usize) -> String {
@@ -120,7 +122,10 @@ fn tail(text: &str, longest: usize) -> String {
     let lines: Vec<_> = text.trim_end().lines().collect();
     let skipped = lines.len().saturating_sub(longest);
     let cut = (skipped > 0).then(|| "    …".to_owned());
-    cut.into_iter().chain(lines[skipped..].iter().map(|line| format!("  {}", indented(line)))).collect::<Vec<_>>().join("\n")
+    cut.into_iter()
+        .chain(lines[skipped..].iter().map(|line| format!("  {}", indented(line))))
+        .collect::<Vec<_>>()
+        .join("\n")
 }
 
 fn indented(line: &str) -> String {

@@ -157,7 +157,8 @@ fn a_large_result_is_stored_under_the_key_that_was_asked_for() {
 
 #[test]
 fn an_artifact_is_written_as_it_is_read() {
-    let json = json!({"artifact_type": "code", "content_ref": null, "inline_content": "x", "metadata": {"language": "c"}});
+    let json =
+        json!({"artifact_type": "code", "content_ref": null, "inline_content": "x", "metadata": {"language": "c"}});
     let artifact: Artifact = serde_json::from_value(json.clone()).unwrap();
     assert_eq!(serde_json::to_value(artifact).unwrap(), json);
 }

@@ -105,7 +105,13 @@ fn every_branch_of_the_fold() {
         (&[(WrongAnswer, None)], "all_failed", "0/1 test cases passed", failed("WRONG_ANSWER", "Test t0 failed")),
         // Which is the gravest: timeout, memory, output, runtime error, wrong answer.
         (
-            &[(WrongAnswer, None), (RuntimeError, Some("e")), (OutputExceeded, None), (MemoryExceeded, None), (Timeout, None)],
+            &[
+                (WrongAnswer, None),
+                (RuntimeError, Some("e")),
+                (OutputExceeded, None),
+                (MemoryExceeded, None),
+                (Timeout, None),
+            ],
             "timeout",
             "0/5 test cases passed",
             failed("WRONG_ANSWER", "Test t0 failed"),

@@ -56,10 +56,5 @@ fn read_pair(name: String, pair: Pair, limit: usize, left: &mut usize) -> Result
         *left -= text.len();
         Ok(text)
     };
-    Ok(TestCase {
-        id: Some(name),
-        input: read(&input)?,
-        expected_output: read(&expected)?,
-        ..TestCase::default()
-    })
+    Ok(TestCase { id: Some(name), input: read(&input)?, expected_output: read(&expected)?, ..TestCase::default() })
 }

@@ -87,9 +87,7 @@ enum Shape<'a> {
 fn shape<'a>(arguments: &'a RequestArguments, languages: &Languages) -> Result<Shape<'a>, LoadError> {
     let path = arguments.path.as_path();
     let chosen = match &arguments.language {
-        Some(name) => {
-            Some(languages.get(name).ok_or_else(|| LoadError::UnknownLanguage { name: name.clone() })?)
-        }
+        Some(name) => Some(languages.get(name).ok_or_else(|| LoadError::UnknownLanguage { name: name.clone() })?),
         None => None,
     };
     if path.as_os_str() == STDIN {

@@ -84,7 +84,8 @@ fn many_failures_are_counted() {
 
 #[test]
 fn a_rejection_shows_its_reason() {
-    let rejected = ExecutionResult::rejected(&RequestId::generate(), &Rejection::UnsupportedLanguage("co\x1bbol".into()));
+    let rejected =
+        ExecutionResult::rejected(&RequestId::generate(), &Rejection::UnsupportedLanguage("co\x1bbol".into()));
     assert_eq!(result(&rejected, false), "Unsupported language: co\\u{1b}bol\n");
 }
 

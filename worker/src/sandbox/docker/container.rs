@@ -14,7 +14,8 @@ use bollard::query_parameters::{
     AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, KillContainerOptionsBuilder,
     WaitContainerOptionsBuilder,
 };
-use futures_util::StreamExt;
+use futures_util::future::{Fuse, FutureExt};
+use futures_util::stream::StreamExt;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 
@@ -33,6 +34,9 @@ const HEADROOM_BYTES: u64 = 1 << 20;
 const ENDED_WITHIN: Duration = Duration::from_secs(15);
 /// How often a writable workspace is measured.
 const MEASURED_EVERY: Duration = Duration::from_millis(100);
+const CPU_PERIOD_US: i64 = 100_000;
+/// The kernel takes no less.
+const SMALLEST_QUOTA_US: i64 = 1_000;
 const MIB: u64 = 1 << 20;
 
 pub async fn run(shared: &Arc<Shared>, invocation: Invocation<'_>) -> Result<Outcome, SandboxError> {
@@ -79,7 +83,9 @@ fn describe(shared: &Shared, invocation: &Invocation<'_>, cgroup: &RunCgroup, no
         cgroup_parent: Some(cgroup.docker_parent()),
         memory: Some(memory),
         memory_swap: Some(memory),
-        nano_cpus: Some((limits.cpus * 1e9) as i64),
+        // Not nano_cpus, which the daemon refuses when it is more than the machine has.
+        cpu_period: Some(CPU_PERIOD_US),
+        cpu_quota: Some(((limits.cpus * CPU_PERIOD_US as f64) as i64).max(SMALLEST_QUOTA_US)),
         // One more for process 1, which is ours.
         pids_limit: Some(limits.processes as i64 + 1),
         readonly_rootfs: Some(true),
@@ -177,6 +183,8 @@ impl Container {
         };
         let mut measure = tokio::time::interval_at(began + MEASURED_EVERY, MEASURED_EVERY);
         let mut deadline = Box::pin(tokio::time::sleep_until(began + limits.wall));
+        // Beside the reading: the daemon answers a kill only when the output has been taken off its hands.
+        let mut killing = Fuse::terminated();
         let (mut has_exited, mut output_open) = (false, true);
         while output_open || !has_exited {
             let mut kill_for = None;
@@ -194,6 +202,7 @@ impl Container {
                     deadline.as_mut().reset(Instant::now() + ENDED_WITHIN);
                 }
                 () = &mut feed, if feeding => feeding = false,
+                killed = &mut killing => killed?,
                 () = &mut deadline => {
                     if has_exited || watched.killed.is_some() {
                         return Err(SandboxError::failed("waiting for a container", "it does not end"));
@@ -211,7 +220,7 @@ impl Container {
             }
             if let Some(reason) = kill_for.filter(|_| !has_exited && watched.killed.is_none()) {
                 watched.killed = Some(reason);
-                self.kill().await?;
+                killing = self.kill().boxed().fuse();
                 deadline.as_mut().reset(Instant::now() + ENDED_WITHIN);
             }
         }

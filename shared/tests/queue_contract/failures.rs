@@ -1,0 +1,227 @@
+//! What is RabbitMQ's alone: messages of others, and a broker that is not there, does not answer or goes away.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lapin::BasicProperties;
+use lapin::options::{BasicPublishOptions, QueueDeclareOptions, QueueDeleteOptions};
+use lapin::types::FieldTable;
+use tribunal_shared::config::QueueSettings;
+use tribunal_shared::queue::{self, Message, QueueError};
+use tribunal_shared::request::RequestId;
+use url::Url;
+
+use crate::proxy::Proxy;
+use crate::support::{black_hole, closed_port, service, soon, until, within_5_s};
+use crate::{raw, with_queues};
+
+fn settings(url: String) -> QueueSettings {
+    QueueSettings { url, name: format!("test-{}", uuid::Uuid::new_v4()) }
+}
+
+fn message(body: &str) -> Message {
+    Message { id: RequestId::generate(), body: body.into() }
+}
+
+/// Everything that can be asked of a broker fails in time and says where, but not with which password.
+async fn assert_unreachable(settings: &QueueSettings, address: &str, reasons: &[&str]) {
+    let broker = queue::connect(settings).unwrap();
+    let errors = [
+        within_5_s(broker.publish(message("x"))).await.expect_err("publish"),
+        within_5_s(broker.consume(1)).await.err().expect("consume"),
+        within_5_s(broker.depth()).await.expect_err("depth"),
+    ];
+    for error in errors {
+        let text = error.to_string();
+        assert!(matches!(error, QueueError::Unreachable { .. }), "{text}");
+        assert!(text.starts_with(&format!("cannot reach RabbitMQ at {address}: ")), "{text}");
+        assert!(text.contains("TRIBUNAL_QUEUE__URL"), "the remedy is named: {text}");
+        assert!(!text.contains("s3cret"), "{text}");
+        assert!(reasons.iter().any(|reason| text.contains(reason)), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn a_closed_port_is_named_in_time() {
+    let port = closed_port().await;
+    let settings = settings(format!("amqp://me:s3cret@127.0.0.1:{port}/%2f"));
+    assert_unreachable(&settings, &format!("amqp://127.0.0.1:{port}/%2f"), &["refused"]).await;
+}
+
+#[tokio::test]
+async fn a_host_that_does_not_exist_is_named_in_time() {
+    let settings = settings("amqp://me:s3cret@no-such-host.invalid:5672/%2f".into());
+    // Without a resolver there is no answer at all.
+    assert_unreachable(&settings, "amqp://no-such-host.invalid:5672/%2f", &["lookup", "resolve", "no answer"]).await;
+}
+
+#[tokio::test]
+async fn a_port_that_never_answers_is_named_in_time() {
+    let (_listener, port) = black_hole().await;
+    let settings = settings(format!("amqp://me:s3cret@127.0.0.1:{port}/%2f"));
+    assert_unreachable(&settings, &format!("amqp://127.0.0.1:{port}/%2f"), &["no answer within 4 s"]).await;
+}
+
+#[tokio::test]
+async fn many_that_publish_at_once_do_not_wait_for_each_others_failure() {
+    let (_listener, port) = black_hole().await;
+    let broker = queue::connect(&settings(format!("amqp://127.0.0.1:{port}/"))).unwrap();
+    let publishers: Vec<_> = (0..10)
+        .map(|_| {
+            let broker = Arc::clone(&broker);
+            tokio::spawn(async move { broker.publish(message("x")).await })
+        })
+        .collect();
+    within_5_s(async {
+        for publisher in publishers {
+            assert!(matches!(publisher.await.unwrap(), Err(QueueError::Unreachable { .. })));
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_refused_and_not_shown() {
+    let mut url = Url::parse(&service("TEST_AMQP_URL")).unwrap();
+    url.set_username("nobody").unwrap();
+    url.set_password(Some("s3cret")).unwrap();
+    let address = tribunal_shared::address::without_credentials(url.as_str());
+    assert_unreachable(&settings(url.into()), &address, &["ACCESS_REFUSED", "ACCESS-REFUSED"]).await;
+}
+
+#[tokio::test]
+async fn a_virtual_host_that_does_not_exist_is_named() {
+    let mut url = Url::parse(&service("TEST_AMQP_URL")).unwrap();
+    url.set_path("/no-such-vhost");
+    let address = tribunal_shared::address::without_credentials(url.as_str());
+    assert_unreachable(&settings(url.into()), &address, &["no-such-vhost not found", "NOT_ALLOWED", "NOT-ALLOWED"])
+        .await;
+}
+
+#[test]
+fn what_is_no_address_of_a_queue_is_refused_at_once() {
+    for url in ["", "localhost:5672", "http://me:s3cret@host/", "redis://host/", "me:s3cret@host", "s3cret", "AMQP//x"]
+    {
+        let error = queue::connect(&settings(url.into())).err().expect(url);
+        assert!(matches!(error, QueueError::UnknownScheme { .. }), "{error}");
+        assert!(error.to_string().contains("starts with amqp:// or memory://"), "{error}");
+        assert!(!error.to_string().contains("s3cret"), "{error}");
+    }
+    let error = queue::connect(&settings("amqp://me:s3cret@host:99999/".into())).err().expect("no such port");
+    assert!(error.to_string().contains("invalid port number"), "{error}");
+    assert!(!error.to_string().contains("s3cret"), "{error}");
+}
+
+#[tokio::test]
+async fn a_plain_message_of_another_client_is_delivered() {
+    with_queues(async |settings| {
+        let broker = queue::connect(&settings).unwrap();
+        let mut consumer = soon(broker.consume(1)).await.unwrap();
+        let connection = raw(&settings.url).await;
+        let channel = connection.create_channel().await.unwrap();
+        let requests = format!("{}.requests", settings.name);
+        let publish = async |properties: BasicProperties| {
+            let options = BasicPublishOptions::default();
+            channel.basic_publish("".into(), requests.as_str().into(), options, b"{}", properties).await.unwrap();
+        };
+
+        publish(BasicProperties::default()).await;
+        let plain = soon(consumer.next()).await.unwrap();
+        assert_eq!((plain.body.as_slice(), plain.attempt), (b"{}".as_slice(), 1));
+        assert_eq!((&plain.message_id, &plain.kind), (&None, &None));
+        soon(plain.give_back()).await.unwrap();
+        let again = soon(consumer.next()).await.unwrap();
+        assert_eq!((again.attempt, &again.message_id), (2, &None));
+        soon(again.ack()).await.unwrap();
+
+        publish(BasicProperties::default().with_type("another".into()).with_message_id("any text".into())).await;
+        let other = soon(consumer.next()).await.unwrap();
+        assert_eq!(other.kind.as_deref(), Some("another"));
+        assert_eq!(other.message_id.as_deref(), Some("any text"));
+        soon(other.ack()).await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_message_that_no_queue_takes_is_not_accepted() {
+    with_queues(async |settings| {
+        let broker = queue::connect(&settings).unwrap();
+        soon(broker.publish(message("first"))).await.unwrap();
+        let connection = raw(&settings.url).await;
+        let channel = connection.create_channel().await.unwrap();
+        let requests = format!("{}.requests", settings.name);
+        channel.queue_delete(requests.into(), QueueDeleteOptions::default()).await.unwrap();
+        let error = soon(broker.publish(message("second"))).await.unwrap_err();
+        assert!(matches!(&error, QueueError::NotAccepted { reason, .. } if reason == "no queue takes it"), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_queue_of_another_making_is_refused() {
+    with_queues(async |settings| {
+        let connection = raw(&settings.url).await;
+        let channel = connection.create_channel().await.unwrap();
+        let requests = format!("{}.requests", settings.name);
+        let (classic, arguments) = (QueueDeclareOptions::durable(), FieldTable::default());
+        channel.queue_declare(requests.as_str().into(), classic, arguments).await.unwrap();
+        let error = soon(queue::connect(&settings).unwrap().publish(message("x"))).await.unwrap_err().to_string();
+        assert!(error.contains("inequivalent arg") && error.contains(&requests), "{error}");
+    })
+    .await;
+}
+
+/// The settings of a queue behind a proxy.
+async fn proxied(settings: &QueueSettings) -> (Proxy, QueueSettings) {
+    let mut url = Url::parse(&settings.url).unwrap();
+    let target = (url.host_str().unwrap().to_owned(), url.port().unwrap_or(5672));
+    let proxy = Proxy::to(target).await;
+    url.set_host(Some("127.0.0.1")).unwrap();
+    url.set_port(Some(proxy.port)).unwrap();
+    (proxy, QueueSettings { url: url.into(), name: settings.name.clone() })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cut_connection_is_an_error_and_what_was_unsettled_comes_again() {
+    with_queues(async |settings| {
+        let (proxy, through_proxy) = proxied(&settings).await;
+        let broker = queue::connect(&through_proxy).unwrap();
+        let mut consumer = soon(broker.consume(2)).await.unwrap();
+        soon(broker.publish(message("unsettled"))).await.unwrap();
+        let delivery = soon(consumer.next()).await.unwrap();
+
+        proxy.cut();
+        let error = soon(consumer.next()).await.err().expect("the connection is cut");
+        assert!(matches!(error, QueueError::Lost { .. }), "{error}");
+        let error = soon(delivery.ack()).await.expect_err("the connection is cut");
+        assert!(matches!(error, QueueError::Lost { .. }), "{error}");
+
+        let delivery = soon(soon(broker.consume(1)).await.unwrap().next()).await.unwrap();
+        assert_eq!((delivery.body.as_slice(), delivery.attempt), (b"unsettled".as_slice(), 2));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn publishing_works_again_after_a_cut_and_nothing_confirmed_is_lost() {
+    with_queues(async |settings| {
+        let (proxy, through_proxy) = proxied(&settings).await;
+        let broker = queue::connect(&through_proxy).unwrap();
+        let mut confirmed = 0;
+        for _ in 0..5 {
+            soon(broker.publish(message("x"))).await.unwrap();
+            confirmed += 1;
+            proxy.cut();
+            // What is in flight may fail; it must not hang, and soon it works.
+            until(async || broker.publish(message("x")).await.is_ok(), |ok| *ok).await;
+            confirmed += 1;
+        }
+        let ready = tokio::time::timeout(
+            Duration::from_secs(15),
+            until(async || broker.depth().await.unwrap().ready, |ready| *ready >= confirmed),
+        );
+        ready.await.unwrap();
+    })
+    .await;
+}

@@ -1,0 +1,6 @@
+//! The promises, each with the tests that hold us to it. Everything runs on a real RabbitMQ, a real Redis, a real
+//! Docker daemon and the real kernel.
+#![allow(clippy::unwrap_used)]
+
+mod forgeries;
+mod seed;
