@@ -207,7 +207,7 @@ impl Settings {
             .source(Some(variables));
         let merged = layers.add_source(environment).build().map_err(explain)?;
         serde_path_to_error::deserialize(merged)
-            .map_err(|error| format!("{}: {}", error.path().to_string(), explain(error.into_inner())))
+            .map_err(|error| format!("{}: {}", error.path().clone(), explain(error.into_inner())))
             .and_then(Self::checked)
     }
 

@@ -3,4 +3,5 @@
 #![allow(clippy::unwrap_used)]
 
 mod forgeries;
+mod languages;
 mod seed;

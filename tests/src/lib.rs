@@ -144,7 +144,8 @@ impl Drop for Fleet {
     }
 }
 
-fn settings_text(services: &Services, folder: &Path) -> String {
+/// Settings for the services under test, with a queue and a workspace root of their own.
+pub fn settings_text(services: &Services, folder: &Path) -> String {
     let name = format!("e2e-{}", uuid::Uuid::new_v4().simple());
     let mut text = format!(
         "queue.url = \"{}\"\nqueue.name = \"{name}\"\nstore.url = \"{}\"\n\

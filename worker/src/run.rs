@@ -59,7 +59,7 @@ pub async fn run(parts: Parts, shutdown: impl Future<Output = ()>) {
         warn!(running = running.len(), "the grace period is over: what still runs goes back to the queue");
     }
     running.shutdown().await;
-    worker.parts.sandbox.close().await;
+    worker.parts.sandbox.settle().await;
     info!("stopped");
 }
 

@@ -12,14 +12,15 @@ Exit codes:
   0    all tests passed (or the command did what it should)
   1    judged, and not all tests passed
   2    bad request or bad usage
-  3    infrastructure: the queue, the store or the sandbox failed, or the time to wait ran out
+  3    infrastructure: queue, store or sandbox failed, or the time to wait ran out
   130  interrupted
   141  nobody reads the output any more";
 
 const ABOUT_PATHS: &str = "\
 PATH is one of
-  a folder       with solution.EXT (or a single source file of any name) and tests/NAME.in + tests/NAME.out (or .ans)
-  a source file  with --tests DIR, which holds NAME.in + NAME.out (or .ans)
+  a folder       with solution.EXT (or a single source file of any name), tests/NAME.in and
+                 tests/NAME.out (or .ans)
+  a source file  with --tests DIR, which holds NAME.in and NAME.out (or .ans)
   a request      as JSON; - reads it from stdin";
 
 #[derive(Debug, Parser)]
@@ -36,8 +37,8 @@ Examples:
   tribunal submit examples/two_sum --wait
   tribunal doctor
 
-Settings: built-in defaults, then tribunal.toml (in the working folder, or where --config or TRIBUNAL_CONFIG says), then
-the environment (TRIBUNAL_QUEUE__URL sets queue.url), then flags.
+Settings: built-in defaults, then tribunal.toml (in the working folder, or where --config or
+TRIBUNAL_CONFIG says), then the environment (TRIBUNAL_QUEUE__URL sets queue.url), then flags.
 
 {EXIT_CODES}")
 )]
@@ -110,8 +111,8 @@ Examples:
     Watch(Watch),
     /// List what can be judged, with images and versions
     #[command(after_help = format!("\
-Versions are asked of the toolchains themselves, in the sandbox. Nothing is pulled for that: the version of a language
-whose image is not here yet is not shown.
+Versions are asked of the toolchains themselves, in the sandbox. Nothing is pulled for that: the
+version of a language whose image is not here yet is not shown.
 
 Examples:
   tribunal languages

@@ -69,7 +69,7 @@ async fn store(settings: &Settings) -> Check {
 
 async fn sandbox(settings: &Settings) -> Vec<Check> {
     let found = timeout(ANSWER_WITHIN, embedded::findings(settings)).await.unwrap_or_else(|_| {
-        let problem = format!("no answer within {} s. Restart the Docker daemon", ANSWER_WITHIN.as_secs());
+        let problem = format!("no answer within {} s. Restart the Docker daemon", ANSWER_WITHIN.as_secs_f32());
         vec![("sandbox".into(), Err(problem))]
     });
     found.into_iter().map(|(what, found)| Check::new(what, found)).collect()
@@ -80,7 +80,7 @@ async fn within<T>(
     address: &str,
     answer: impl Future<Output = Result<T, String>>,
 ) -> Result<T, String> {
-    let late = || format!("no answer from {address} within {} s. Is it the right address?", limit.as_secs());
+    let late = || format!("no answer from {address} within {} s. Is it the right address?", limit.as_secs_f32());
     timeout(limit, answer).await.unwrap_or_else(|_| Err(late()))
 }
 
@@ -122,7 +122,7 @@ mod tests {
     async fn a_silent_service_is_given_up() {
         let silent = std::future::pending::<Result<(), String>>();
         let problem = within(ANSWER_WITHIN, "amqp://nowhere/", silent).await.unwrap_err();
-        assert!(problem.contains("amqp://nowhere/") && problem.contains("5 s"), "{problem}");
+        assert!(problem.contains("amqp://nowhere/") && problem.contains("4.5 s"), "{problem}");
     }
 
     #[test]

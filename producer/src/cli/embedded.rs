@@ -83,7 +83,7 @@ impl Embedded {
         drop(stop);
         let worker_and_sandbox = async {
             ended.await;
-            sandbox.close().await;
+            sandbox.settle().await;
         };
         clean_up(worker_and_sandbox, signals).await;
         outcome
@@ -109,7 +109,7 @@ pub async fn versions(mut settings: Settings, languages: &[Arc<Language>]) -> Re
         .buffered(settings.worker.slots())
         .collect();
     let versions = signals.or(async { Ok(ask.await) }).await;
-    clean_up(sandbox.close(), signals).await;
+    clean_up(sandbox.settle(), signals).await;
     versions
 }
 

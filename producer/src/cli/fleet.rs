@@ -33,7 +33,7 @@ pub async fn store(settings: &StoreSettings) -> Result<Arc<dyn ResultStore>, Sto
         Err(StoreError::Unreachable {
             what: "the store",
             address: address::without_credentials(&settings.url),
-            reason: format!("no answer within {} s", ANSWER_WITHIN.as_secs()),
+            reason: format!("no answer within {} s", ANSWER_WITHIN.as_secs_f32()),
         })
     })
 }

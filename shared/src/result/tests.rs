@@ -45,7 +45,10 @@ fn test(number: usize, status: TestStatus, message: Option<&str>) -> TestResult 
     }
 }
 
-fn fold(tests: &[(TestStatus, Option<&str>)]) -> ExecutionResult {
+/// Statuses with their error messages.
+type Tests = &'static [(TestStatus, Option<&'static str>)];
+
+fn fold(tests: Tests) -> ExecutionResult {
     let tests = tests.iter().enumerate().map(|(number, (status, message))| test(number, *status, *message)).collect();
     ExecutionResult::from_tests(&id(), tests, 77)
 }
@@ -58,7 +61,7 @@ fn error(code: &str, message: &str, stage: &str, details: Option<&str>) -> Optio
 fn every_branch_of_the_fold() {
     use TestStatus::*;
     let failed = |code, message| error(code, message, "execution", Some("out-0"));
-    let table: Vec<(&[(TestStatus, Option<&str>)], &str, &str, Option<ExecutionError>)> = vec![
+    let table: [(Tests, &str, &str, Option<ExecutionError>); 16] = [
         (
             &[],
             "sandbox_error",

@@ -111,12 +111,12 @@ pub trait Sandbox: Send + Sync {
     /// A folder for one request, with nothing in it. It is removed when dropped.
     async fn workspace(&self, request: &RequestId) -> Result<Workspace, SandboxError>;
 
-    /// Runs the program to its end. Whatever it does is `Ok`; nothing of it is left when this returns, nor when this
-    /// future is dropped.
+    /// Runs the program to its end. Whatever it does is `Ok`. No process of it is left when this returns; the rest is
+    /// cleared away beside what comes next, also when this future is dropped half-way.
     async fn run(&self, invocation: Invocation<'_>) -> Result<Outcome, SandboxError>;
 
-    /// Waits until nothing of what was dropped half-way is left.
-    async fn close(&self);
+    /// Waits until everything is cleared away.
+    async fn settle(&self);
 }
 
 /// The configured sandbox, ready to use and able to keep its promises; what a dead worker left is removed.

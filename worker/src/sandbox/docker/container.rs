@@ -14,23 +14,23 @@ use bollard::query_parameters::{
     AttachContainerOptionsBuilder, CreateContainerOptionsBuilder, KillContainerOptionsBuilder,
     WaitContainerOptionsBuilder,
 };
-use futures_util::future::{Fuse, FutureExt};
+use futures_util::future::{Fuse, FusedFuture, FutureExt};
 use futures_util::stream::StreamExt;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 
 use super::super::output::Capture;
 use super::super::{Access, Exit, Invocation, Killed, OnOverflow, Outcome, SandboxError};
-use super::cgroup::RunCgroup;
+use super::cgroup::{RunCgroup, Usage};
 use super::report::{self, Nonce, Report};
-use super::{REQUEST_LABEL, Shared, WORKER_LABEL, call, explain, remove};
+use super::{ANSWERED_WITHIN, REQUEST_LABEL, Shared, WORKER_LABEL, call, explain, remove};
 
 const WORKSPACE: &str = "/workspace";
 const INIT: &str = "/.tribunal-init";
 /// The container's own memory limit stands this far above its parent's, so that the parent's is the one that is hit: it
 /// outlives the container and tells of it.
 const HEADROOM_BYTES: u64 = 1 << 20;
-/// A killed container ends, and an ended one has nothing more to say; a daemon that takes longer is in trouble.
+/// A killed container ends; a daemon that takes longer is in trouble.
 const ENDED_WITHIN: Duration = Duration::from_secs(15);
 /// How often a writable workspace is measured.
 const MEASURED_EVERY: Duration = Duration::from_millis(100);
@@ -49,10 +49,11 @@ pub async fn run(shared: &Arc<Shared>, invocation: Invocation<'_>) -> Result<Out
     let options = CreateContainerOptionsBuilder::new().name(&name).build();
     call("creating a container", shared.docker.create_container(Some(options), body)).await?;
 
-    let watched = container.watch(&invocation).await;
-    let usage = container.cgroup().usage();
-    container.remove().await?;
-    watched?.into_outcome(&invocation, usage?, &nonce)
+    let watched = container.watch(&invocation, &nonce).await?;
+    let usage = container.cgroup().usage()?;
+    // What is left to do, a third of all, nobody needs to wait for.
+    drop(container);
+    watched.into_outcome(&invocation, usage)
 }
 
 /// Everything that keeps the program in its place, in one list.
@@ -142,70 +143,51 @@ struct Container {
 
 impl Container {
     fn cgroup(&self) -> &RunCgroup {
-        self.cgroup.as_ref().expect("taken only when the container is removed")
+        self.cgroup.as_ref().expect("taken only when dropped")
     }
 
-    /// Starts the program and sees it to its end.
-    async fn watch(&self, invocation: &Invocation<'_>) -> Result<Watched, SandboxError> {
+    /// Starts the program and reads what it writes, until it and all that it started are gone: its streams end when
+    /// process 1 ends, and that is last.
+    async fn watch(&self, invocation: &Invocation<'_>, nonce: &Nonce) -> Result<Watched, SandboxError> {
         let docker = &self.shared.docker;
+        let limits = &invocation.limits;
         let attach = AttachContainerOptionsBuilder::new().stream(true).stdin(true).stdout(true).stderr(true).build();
         let streams = call("attaching to a container", docker.attach_container(&self.name, Some(attach))).await?;
-        let wait = WaitContainerOptionsBuilder::new().condition("next-exit").build();
-        let mut exit = docker.wait_container(&self.name, Some(wait));
-        let mut exited = Box::pin(async move {
-            match exit.next().await {
-                // A non-zero exit code is an error to this client, but not to us.
-                Some(Ok(_)) | Some(Err(Error::DockerContainerWaitError { .. })) => Ok(()),
-                Some(Err(error)) => Err(SandboxError::failed("waiting for a container", explain(&error))),
-                None => Err(SandboxError::failed("waiting for a container", "the daemon hung up")),
-            }
-        });
-        // Waiting must have begun when the container starts, or a quick one is missed.
-        let start = call("starting a container", docker.start_container(&self.name, None));
-        tokio::select! {
-            started = start => started?,
-            ended = &mut exited => {
-                ended?;
-                return Err(SandboxError::failed("starting a container", "it ended before it was started"));
-            }
-        }
-        let began = Instant::now();
-
         let AttachContainerResults { mut output, input } = streams;
-        let mut feed = Box::pin(feed(input, invocation.stdin));
-        let mut feeding = true;
-        let limits = &invocation.limits;
         let mut watched = Watched {
             stdout: Capture::new(limits.output_bytes, 0),
             stderr: Capture::new(limits.output_bytes, report::LENGTH),
             killed: None,
-            wall: Duration::ZERO,
+            began: Instant::now(),
+            report: None,
         };
-        let mut measure = tokio::time::interval_at(began + MEASURED_EVERY, MEASURED_EVERY);
-        let mut deadline = Box::pin(tokio::time::sleep_until(began + limits.wall));
-        // Beside the reading: the daemon answers a kill only when the output has been taken off its hands.
+
+        // All at once. The program runs, and may be done, before the daemon says that it has started it; and the daemon
+        // answers a kill only when the output has been taken off its hands.
+        let mut starting = call("starting a container", docker.start_container(&self.name, None)).boxed().fuse();
+        let mut feeding = feed(input, invocation.stdin).boxed().fuse();
         let mut killing = Fuse::terminated();
-        let (mut has_exited, mut output_open) = (false, true);
-        while output_open || !has_exited {
+        let mut deadline = Box::pin(tokio::time::sleep(ANSWERED_WITHIN));
+        let mut measure = tokio::time::interval_at(Instant::now() + MEASURED_EVERY, MEASURED_EVERY);
+        loop {
             let mut kill_for = None;
             tokio::select! {
-                chunk = output.next(), if output_open => match chunk {
+                chunk = output.next() => match chunk {
                     Some(Ok(LogOutput::StdErr { message })) => watched.stderr.push(&message),
                     Some(Ok(other)) => watched.stdout.push(&other.into_bytes()),
                     Some(Err(error)) => return Err(SandboxError::failed("reading a container's output", explain(&error))),
-                    None => output_open = false,
+                    None => break,
                 },
-                ended = &mut exited, if !has_exited => {
-                    ended?;
-                    has_exited = true;
-                    watched.wall = began.elapsed();
-                    deadline.as_mut().reset(Instant::now() + ENDED_WITHIN);
+                started = &mut starting => {
+                    started?;
+                    watched.began = Instant::now();
+                    deadline.as_mut().reset(watched.began + limits.wall);
                 }
-                () = &mut feed, if feeding => feeding = false,
+                () = &mut feeding => {}
                 killed = &mut killing => killed?,
                 () = &mut deadline => {
-                    if has_exited || watched.killed.is_some() {
-                        return Err(SandboxError::failed("waiting for a container", "it does not end"));
+                    if watched.killed.is_some() {
+                        return Err(SandboxError::failed("killing a container", "it does not end"));
                     }
                     kill_for = Some(Killed::WallTime);
                 }
@@ -218,13 +200,34 @@ impl Container {
             if limits.on_overflow == OnOverflow::Kill && (watched.stdout.overflowed() || watched.stderr.overflowed()) {
                 kill_for = kill_for.or(Some(Killed::Output));
             }
-            if let Some(reason) = kill_for.filter(|_| !has_exited && watched.killed.is_none()) {
+            if let Some(reason) = kill_for.filter(|_| watched.killed.is_none()) {
                 watched.killed = Some(reason);
                 killing = self.kill().boxed().fuse();
                 deadline.as_mut().reset(Instant::now() + ENDED_WITHIN);
             }
         }
+        watched.report = Report::parse(watched.stderr.tail(), nonce);
+        if watched.report.is_none() {
+            // The one who would have told is dead, or was never started. Only the daemon can say which, and when the
+            // counters have come to rest.
+            if !starting.is_terminated() {
+                starting.await?;
+            }
+            self.await_end().await?;
+        }
         Ok(watched)
+    }
+
+    async fn await_end(&self) -> Result<(), SandboxError> {
+        let wait = WaitContainerOptionsBuilder::new().condition("not-running").build();
+        let ended = async {
+            match self.shared.docker.wait_container(&self.name, Some(wait)).next().await {
+                // A non-zero exit code is an error to this client, but not to us.
+                None | Some(Ok(_) | Err(Error::DockerContainerWaitError { .. })) => Ok(()),
+                Some(Err(error)) => Err(error),
+            }
+        };
+        call("waiting for a container", ended).await
     }
 
     async fn kill(&self) -> Result<(), SandboxError> {
@@ -238,20 +241,12 @@ impl Container {
         };
         call("killing a container", killed).await
     }
-
-    async fn remove(mut self) -> Result<(), SandboxError> {
-        let removed = remove(&self.shared.docker, &self.name).await;
-        if removed.is_ok() {
-            self.cgroup = None;
-        }
-        removed
-    }
 }
 
 impl Drop for Container {
-    /// Our future was dropped, or something failed on the way: the removal goes on without us.
+    /// The removal goes on without us, whether the run came to its end, something failed or its future was dropped.
     fn drop(&mut self) {
-        let Some(cgroup) = self.cgroup.take() else { return };
+        let cgroup = self.cgroup.take();
         let (shared, name) = (Arc::clone(&self.shared), std::mem::take(&mut self.name));
         self.shared.removals.spawn(async move {
             if let Err(error) = remove(&shared.docker, &name).await {
@@ -274,17 +269,13 @@ struct Watched {
     stdout: Capture,
     stderr: Capture,
     killed: Option<Killed>,
-    wall: Duration,
+    began: Instant,
+    report: Option<Report>,
 }
 
 impl Watched {
-    fn into_outcome(
-        self,
-        invocation: &Invocation<'_>,
-        usage: super::cgroup::Usage,
-        nonce: &Nonce,
-    ) -> Result<Outcome, SandboxError> {
-        let report = Report::parse(self.stderr.tail(), nonce);
+    fn into_outcome(self, invocation: &Invocation<'_>, usage: Usage) -> Result<Outcome, SandboxError> {
+        let Self { report, .. } = self;
         let ours = if report.is_some() { report::LENGTH } else { 0 };
         if report.is_none() && self.killed.is_none() && !usage.oom {
             return Err(SandboxError::failed(
@@ -302,7 +293,7 @@ impl Watched {
                 };
                 (report.exit, report.wall, usage.cpu.saturating_sub(report.cpu_before), peak)
             }
-            None => (Exit::Unknown, self.wall, usage.cpu, usage.peak_memory_bytes),
+            None => (Exit::Unknown, self.began.elapsed(), usage.cpu, usage.peak_memory_bytes),
         };
         Ok(Outcome {
             exit,

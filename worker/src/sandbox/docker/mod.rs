@@ -58,7 +58,7 @@ struct Shared {
     /// `init/main.rs`, where the daemon can mount it from.
     init: PathBuf,
     runs: AtomicU64,
-    /// Removals of containers whose run was dropped half-way.
+    /// Removals of containers, which nobody waits for.
     removals: TaskTracker,
 }
 
@@ -104,9 +104,10 @@ impl Sandbox for DockerSandbox {
         container::run(&self.shared, invocation).await
     }
 
-    async fn close(&self) {
+    async fn settle(&self) {
         self.shared.removals.close();
         self.shared.removals.wait().await;
+        self.shared.removals.reopen();
     }
 }
 

@@ -1,0 +1,119 @@
+//! What others may rely on in Redis: names, contents and lifetimes of keys.
+
+use redis::AsyncCommands;
+use redis::aio::MultiplexedConnection;
+use serde_json::Value;
+use tribunal_shared::config::StoreSettings;
+use tribunal_shared::request::RequestId;
+use tribunal_shared::store::{Claim, Event, State, StoreError};
+
+use crate::promises::connect;
+use crate::support::{service, until};
+use crate::{digest, result, running, settings};
+
+/// A client that is not ours.
+async fn raw() -> MultiplexedConnection {
+    let client = redis::Client::open(service("TEST_REDIS_URL")).unwrap();
+    client.get_multiplexed_async_connection().await.expect("Redis can be reached")
+}
+
+fn here() -> StoreSettings {
+    settings(service("TEST_REDIS_URL"))
+}
+
+#[tokio::test]
+async fn a_result_is_plain_json_under_its_id() {
+    let (store, id) = (connect(&here()).await, RequestId::generate());
+    store.put(&id, &result(&id, "out")).await.unwrap();
+    let text: String = raw().await.get(format!("tribunal:result:{id}")).await.unwrap();
+    let json: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(json, serde_json::to_value(result(&id, "out")).unwrap());
+    assert_eq!((&json["request_id"], &json["status"]), (&id.as_str().into(), &"all_passed".into()));
+}
+
+#[tokio::test]
+async fn every_key_has_a_time_to_live_at_every_step() {
+    let (store, id, mut raw) = (connect(&here()).await, RequestId::generate(), raw().await);
+    let mut assert_all_expire = async |expected: &[&str], step: &str| {
+        let mut keys: Vec<String> = raw.keys(format!("tribunal:*:{id}")).await.unwrap();
+        keys.sort_unstable();
+        let names: Vec<_> = keys.iter().map(|key| key.split(':').nth(1).unwrap()).collect();
+        assert_eq!(names, expected, "{step}");
+        for key in &keys {
+            let left_ms: i64 = raw.pttl(key).await.unwrap();
+            assert!((1..=60_000).contains(&left_ms), "{step}: {key} lives for {left_ms} ms");
+        }
+    };
+    store.claim(&id, &digest("mine")).await.unwrap();
+    assert_all_expire(&["request"], "claim").await;
+    store.confirm(&id).await.unwrap();
+    assert_all_expire(&["events", "request"], "confirm").await;
+    store.record(&id, &running(1)).await.unwrap();
+    assert_all_expire(&["events", "request"], "running").await;
+    store.record(&id, &Event::Compiled { time_ms: 1 }).await.unwrap();
+    assert_all_expire(&["events", "request"], "compiled").await;
+    store.put(&id, &result(&id, "x")).await.unwrap();
+    assert_all_expire(&["events", "request", "result"], "put").await;
+    store.claim(&id, &digest("mine")).await.unwrap();
+    store.record(&id, &running(2)).await.unwrap();
+    assert_all_expire(&["events", "request", "result"], "too late").await;
+}
+
+#[tokio::test]
+async fn keys_of_a_result_that_comes_out_of_nowhere_expire_too() {
+    let (store, id, mut raw) = (connect(&here()).await, RequestId::generate(), raw().await);
+    store.put(&id, &result(&id, "x")).await.unwrap();
+    for key in ["events", "result"] {
+        let left_ms: i64 = raw.pttl(format!("tribunal:{key}:{id}")).await.unwrap();
+        assert!((1..=60_000).contains(&left_ms), "{key} lives for {left_ms} ms");
+    }
+}
+
+/// A state that outlived its result would promise one that never comes, to the caller and to the next submission.
+#[tokio::test]
+async fn a_request_that_is_submitted_again_and_again_does_not_outlive_its_result() {
+    let store = connect(&StoreSettings { result_ttl_s: 1, ..here() }).await;
+    let id = RequestId::generate();
+    store.claim(&id, &digest("mine")).await.unwrap();
+    store.confirm(&id).await.unwrap();
+    store.record(&id, &running(1)).await.unwrap();
+    store.put(&id, &result(&id, "x")).await.unwrap();
+    let again = async || {
+        let claim = store.claim(&id, &digest("mine")).await.unwrap();
+        let state = store.state(&id).await.unwrap();
+        assert!(!matches!(state, State::Queued | State::Running), "{claim:?}: {state:?}");
+        claim
+    };
+    assert_eq!(again().await, Claim::Accepted);
+    until(again, |claim| *claim == Claim::New).await;
+}
+
+#[tokio::test]
+async fn something_else_under_a_results_key_is_named() {
+    let (store, id) = (connect(&here()).await, RequestId::generate());
+    let key = format!("tribunal:result:{id}");
+    let _: () = raw().await.set_ex(&key, b"\xff no result", 60).await.unwrap();
+    let error = store.state(&id).await.unwrap_err();
+    assert!(matches!(&error, StoreError::Unreadable { key: named, .. } if *named == key), "{error}");
+}
+
+#[tokio::test]
+async fn an_event_of_a_newer_version_is_passed_over() {
+    let (store, id, mut raw) = (connect(&here()).await, RequestId::generate(), raw().await);
+    let key = format!("tribunal:events:{id}");
+    for entry in [("event", r#"{"event":"from_the_future","x":1}"#), ("event", "no JSON"), ("another", "field")] {
+        let _: String = raw.xadd(&key, "*", &[entry]).await.unwrap();
+    }
+    store.put(&id, &result(&id, "x")).await.unwrap();
+    assert_eq!(crate::following::all(&store, &id).await, [crate::done()]);
+}
+
+#[tokio::test]
+async fn two_processes_see_the_same() {
+    let (one, other, id) = (connect(&here()).await, connect(&here()).await, RequestId::generate());
+    assert_eq!(one.claim(&id, &digest("mine")).await.unwrap(), Claim::New);
+    assert_eq!(other.claim(&id, &digest("other")).await.unwrap(), Claim::Conflict);
+    assert!(other.put(&id, &result(&id, "x")).await.unwrap());
+    assert!(!one.put(&id, &result(&id, "y")).await.unwrap());
+    assert_eq!(one.state(&id).await.unwrap(), State::Done(Box::new(result(&id, "x"))));
+}
