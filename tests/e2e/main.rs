@@ -4,4 +4,5 @@
 
 mod forgeries;
 mod languages;
+mod sandbox;
 mod seed;

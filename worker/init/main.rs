@@ -7,7 +7,8 @@
 //! It is built by `build.rs` as one static executable, runs in any image, and knows nothing of Docker. Its user is the
 //! program's, so it defends itself: it is not dumpable (no ptrace, no `/proc/1/fd`, no `/proc/1/environ`), process 1
 //! cannot be killed from inside, and the report carries a nonce that the program never sees. The report is the last thing
-//! written to stderr: by then nothing else lives in the container.
+//! written to stderr, and the nonce alone to stdout: by then nothing else lives in the container, so whoever has read both
+//! has read everything, long before the container itself is gone.
 //!
 //! Report, little endian: nonce (16 bytes), kind (1), value (i32), wall time in ns (u64), CPU time used before the
 //! program began in ns (u64), peak memory of the cgroup before it began (u64), its largest resident set in bytes (u64).
@@ -15,6 +16,7 @@
 use std::ffi::{c_int, c_long, c_ulong};
 use std::fs;
 use std::io::{ErrorKind, Write};
+use std::os::fd::FromRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, exit};
 use std::time::{Duration, Instant};
@@ -96,7 +98,8 @@ fn main() {
         }
     };
     end_everything_else();
-    report.write(nonce.as_bytes());
+    write_all(1, nonce.as_bytes());
+    write_all(2, &report.to_bytes(nonce.as_bytes()));
 }
 
 fn set_dumpable(dumpable: bool) {
@@ -130,7 +133,7 @@ fn end_everything_else() {
 }
 
 impl Report {
-    fn write(&self, nonce: &[u8]) {
+    fn to_bytes(&self, nonce: &[u8]) -> Vec<u8> {
         let mut bytes = nonce.to_vec();
         bytes.push(self.kind);
         bytes.extend(self.value.to_le_bytes());
@@ -138,16 +141,22 @@ impl Report {
         for number in [self.cpu_before_ns, self.peak_before, self.max_rss] {
             bytes.extend(number.to_le_bytes());
         }
-        let mut rest = &bytes[..];
-        while !rest.is_empty() {
-            match std::io::stderr().write(rest) {
-                Ok(written) => rest = &rest[written..],
-                // The program may have made the pipe non-blocking; whoever reads it is awake.
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                    std::thread::sleep(Duration::from_millis(1));
-                }
-                Err(_) => return,
+        bytes
+    }
+}
+
+/// Without a buffer, which would lose what a non-blocking pipe does not take at once.
+fn write_all(descriptor: c_int, mut bytes: &[u8]) {
+    // SAFETY: stdout and stderr are open since before main, and nobody uses them after this.
+    let mut stream = unsafe { fs::File::from_raw_fd(descriptor) };
+    while !bytes.is_empty() {
+        match stream.write(bytes) {
+            Ok(written) => bytes = &bytes[written..],
+            // The program may have made the pipe non-blocking; whoever reads it is awake.
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                std::thread::sleep(Duration::from_millis(1));
             }
+            Err(_) => return,
         }
     }
 }

@@ -7,7 +7,7 @@ use super::super::Exit;
 /// The executable that is process 1 of every container.
 pub const INIT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/init"));
 pub const NONCE_VARIABLE: &str = "TRIBUNAL_NONCE";
-const NONCE_LENGTH: usize = 16;
+pub const NONCE_LENGTH: usize = 16;
 pub const LENGTH: usize = NONCE_LENGTH + 1 + 4 + 4 * 8;
 
 /// Known to us and to process 1, not to the program: what carries it was not written by the program.

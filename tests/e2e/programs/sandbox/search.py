@@ -1,0 +1,29 @@
+# Looks everywhere for what starts like the word in its input, and prints where it was found.
+import os
+
+NEEDLE = input().encode()
+
+
+def places():
+    for folder in ("/workspace", "/tmp", "/dev", "/run", "/var/tmp", "/var/lib", "/etc", "/proc"):
+        for top, folders, names in os.walk(folder):
+            yield from (os.path.join(top, name) for name in names)
+            folders[:] = [name for name in folders if name != "sys"]
+
+
+def content(path):
+    # Devices and pipes never end; regular files, also those of the kernel, do.
+    if not os.path.isfile(path) or path.endswith(("/mem", "/kmsg", "/pagemap", "/clear_refs")):
+        return b""
+    with open(path, "rb") as file:
+        return file.read(16 << 20)
+
+
+# Our own memory and our own standard input hold it, of course: they are not files.
+for path in places():
+    try:
+        if NEEDLE in content(path):
+            print(path)
+    except OSError:
+        pass
+print("searched")
