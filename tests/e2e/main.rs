@@ -2,7 +2,10 @@
 //! Docker daemon and the real kernel.
 #![allow(clippy::unwrap_used)]
 
+mod bounded;
 mod forgeries;
 mod languages;
+mod road;
 mod sandbox;
 mod seed;
+mod survival;

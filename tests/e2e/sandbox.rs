@@ -332,7 +332,6 @@ async fn a_compiler_cannot_fill_the_disk() {
         ("probe", "for n in range(10**6): open(f'{n}', 'wb').write(bytes(16 << 20))", "wrote more than 256 MB"),
         ("probe", "for n in range(10**6): open(f'{n}', 'wb')", "or too many files"),
         ("probe", "import os\nwhile True: os.mkdir('deep'); os.chdir('deep')", "or too many files"),
-        ("probe", "file = open('one', 'wb')\nwhile True: file.write(bytes(16 << 20))", "File too large"),
     ] {
         let output = refusal(&fleet, language, code).await;
         assert!(output.contains(said), "{code}: {output}");

@@ -91,7 +91,8 @@ pub async fn an_acked_message_never_comes_again(broker: Queue) {
     assert_eq!(text(&next(&mut consumer).await), "after");
     drop(consumer);
     // What was unsettled comes again, in its old place; the acked one would stand before it.
-    let delivery = next(&mut consume(&broker, 1).await).await;
+    let mut consumer = consume(&broker, 1).await;
+    let delivery = next(&mut consumer).await;
     assert_eq!((text(&delivery), delivery.attempt), ("after", 2));
     assert_eq!(soon(broker.depth()).await.unwrap(), Depth { ready: 0, dead: 0 });
 }
@@ -132,7 +133,8 @@ pub async fn a_dead_letter_is_one_once_and_never_comes_again(broker: Queue) {
     assert_eq!(text(&next(&mut consumer).await), "after");
     drop(consumer);
     until(async || broker.depth().await.unwrap(), |depth| depth.dead == 1).await;
-    let delivery = next(&mut consume(&broker, 1).await).await;
+    let mut consumer = consume(&broker, 1).await;
+    let delivery = next(&mut consumer).await;
     assert_eq!((text(&delivery), delivery.attempt), ("after", 2));
     assert_eq!(soon(broker.depth()).await.unwrap(), Depth { ready: 0, dead: 1 });
 }

@@ -5,10 +5,13 @@ NEEDLE = input().encode()
 
 
 def places():
-    for folder in ("/workspace", "/tmp", "/dev", "/run", "/var/tmp", "/var/lib", "/etc", "/proc"):
-        for top, folders, names in os.walk(folder):
+    # The image is the same for all; everything else is mounted on it.
+    mounts = (line.split()[1] for line in open("/proc/self/mounts"))
+    for mount in sorted({"/run", "/var/tmp", *mounts} - {"/", "/sys"}):
+        if os.path.isfile(mount):
+            yield mount
+        for top, _, names in os.walk(mount):
             yield from (os.path.join(top, name) for name in names)
-            folders[:] = [name for name in folders if name != "sys"]
 
 
 def content(path):

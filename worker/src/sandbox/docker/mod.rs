@@ -21,7 +21,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bollard::Docker;
 use bollard::errors::Error;
-use bollard::models::SystemInfoCgroupDriverEnum;
+use bollard::models::{SystemInfo, SystemInfoCgroupDriverEnum};
 use bollard::query_parameters::{ListContainersOptionsBuilder, RemoveContainerOptionsBuilder};
 use tokio::task::AbortHandle;
 use tokio_util::task::TaskTracker;
@@ -64,8 +64,8 @@ struct Shared {
 
 impl DockerSandbox {
     pub async fn start(settings: &SandboxSettings) -> Result<Self, SandboxError> {
-        let docker = greet(&settings.docker).await?;
-        check_daemon(&docker, &settings.docker).await?;
+        let (docker, info) = greet(&settings.docker).await?;
+        check_daemon(info, &settings.docker)?;
         let hierarchy = Hierarchy::detect(&settings.docker.cgroup_root)?;
         let tenancy = Tenancy::start(&settings.workspace_root)?;
         let init = tenancy.install("init", report::INIT)?;
@@ -177,8 +177,8 @@ fn explain(error: &Error) -> String {
     }
 }
 
-/// Reaches the daemon and agrees on a version of its API.
-async fn greet(settings: &DockerSettings) -> Result<Docker, SandboxError> {
+/// Reaches the daemon, agrees on a version of its API and hears what it says about itself.
+async fn greet(settings: &DockerSettings) -> Result<(Docker, SystemInfo), SandboxError> {
     let unreachable = |reason: String| SandboxError::Unreachable {
         what: "the Docker daemon",
         address: settings.host.clone(),
@@ -190,15 +190,19 @@ async fn greet(settings: &DockerSettings) -> Result<Docker, SandboxError> {
         tokio::net::UnixStream::connect(path).await.map_err(|error| unreachable(error.to_string()))?;
     }
     let docker = Docker::connect_with_host(&settings.host).map_err(|error| unreachable(explain(&error)))?;
-    match tokio::time::timeout(GREETED_WITHIN, docker.negotiate_version()).await {
-        Ok(docker) => docker.map_err(|error| unreachable(explain(&error))),
+    let answers = async {
+        let docker = docker.negotiate_version().await?;
+        let info = docker.info().await?;
+        Ok((docker, info))
+    };
+    match tokio::time::timeout(GREETED_WITHIN, answers).await {
+        Ok(answers) => answers.map_err(|error| unreachable(explain(&error))),
         Err(_) => Err(unreachable(format!("no answer within {} s", GREETED_WITHIN.as_secs()))),
     }
 }
 
 /// Whether the daemon can enforce what we promise. Says what it is.
-async fn check_daemon(docker: &Docker, settings: &DockerSettings) -> Result<String, SandboxError> {
-    let info = call("asking the Docker daemon about itself", docker.info()).await?;
+fn check_daemon(info: SystemInfo, settings: &DockerSettings) -> Result<String, SandboxError> {
     let unfit =
         |problem: &str, remedy: &str| Err(SandboxError::Unfit { problem: problem.into(), remedy: remedy.into() });
     if info.memory_limit != Some(true) || info.cpu_cfs_quota != Some(true) || info.pids_limit != Some(true) {
@@ -233,11 +237,11 @@ async fn check_daemon(docker: &Docker, settings: &DockerSettings) -> Result<Stri
 /// Looks at everything the sandbox needs, without changing anything.
 pub async fn diagnose(settings: &Settings) -> Vec<Finding> {
     let finding = |what: &str, found| Finding { what: what.into(), found };
-    let docker = match greet(&settings.sandbox.docker).await {
-        Ok(docker) => docker,
+    let (docker, info) = match greet(&settings.sandbox.docker).await {
+        Ok(answers) => answers,
         Err(error) => return vec![finding("Docker", Err(error))],
     };
-    let mut findings = vec![finding("Docker", check_daemon(&docker, &settings.sandbox.docker).await)];
+    let mut findings = vec![finding("Docker", check_daemon(info, &settings.sandbox.docker))];
     let cgroups = Hierarchy::detect(&settings.sandbox.docker.cgroup_root).map(|hierarchy| match hierarchy {
         Hierarchy::V1 { .. } => "v1".to_owned(),
         Hierarchy::V2 { .. } => "v2".to_owned(),
