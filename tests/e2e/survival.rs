@@ -49,10 +49,10 @@ async fn killed_in_the_middle_of_a_request_its_result_arrives_once_and_its_conta
 
 #[tokio::test]
 async fn two_workers_share_a_queue() {
-    let mut fleet = Fleet::with("worker.slots = 1\n").await;
+    let mut fleet = Fleet::with("worker.slots = 1\nworker.grace_s = 0\n").await;
     fleet.start_worker();
     fleet.start_worker();
-    let ids = [fleet.client.submit(sleeping(60)).await.unwrap(), fleet.client.submit(sleeping(60)).await.unwrap()];
+    let ids = [fleet.client.submit(sleeping(50)).await.unwrap(), fleet.client.submit(sleeping(50)).await.unwrap()];
     for id in &ids {
         eventually("both run at the same time", || !fleet.containers_of(id.as_str()).is_empty());
     }
@@ -123,10 +123,17 @@ async fn a_container_that_somebody_else_removes_is_our_failure_and_tried_again()
 
 #[tokio::test]
 async fn a_request_that_we_fail_every_time_is_given_up_with_the_reason() {
-    let mut fleet =
-        Fleet::with("languages.bash.image = \"tribunal-test/no-such-image:1\"\nworker.max_attempts = 2\n").await;
+    let ghost = r#"
+        worker.max_attempts = 2
+        [languages.ghost]
+        image = "tribunal-test/no-such-image:1"
+        source = "ghost"
+        run = ["ghost"]
+        version = ["ghost"]
+    "#;
+    let mut fleet = Fleet::with(ghost).await;
     fleet.start_worker();
-    let result = fleet.judge(request("bash", "cat", &[("1", "1")])).await;
+    let result = fleet.judge(request("ghost", "boo", &[("1", "1")])).await;
     assert_eq!(result.status, ExecutionStatus::SandboxError);
     assert!(result.summary.starts_with("Gave up after 2 attempts"), "{}", result.summary);
     assert!(result.summary.contains("tribunal-test/no-such-image:1"), "{}", result.summary);
