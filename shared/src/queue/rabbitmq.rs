@@ -11,11 +11,12 @@ use lapin::options::{
     BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicPublishOptions, BasicQosOptions, BasicRejectOptions,
     ConfirmSelectOptions, QueueDeclareOptions,
 };
+use lapin::protocol::{AMQPErrorKind, AMQPHardError};
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::uri::AMQPUri;
 use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProperties};
 use tokio::sync::Mutex;
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{
     Broker, Consumer, DELIVERY_LIMIT, Delivery, Depth, EXECUTION_REQUEST, Message, QueueError, Settle, Settlement,
@@ -29,6 +30,10 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(4);
 const CONFIRM_WITHIN: Duration = Duration::from_secs(30);
 /// A frozen worker's requests go elsewhere after two of these.
 const HEARTBEAT_S: u16 = 10;
+/// A quorum queue that another client is just declaring, or whose node was lost, has no leader for a moment. It nacks
+/// what is published then, and fails to be consumed.
+const LEADERLESS_FOR: Duration = Duration::from_secs(2);
+const LEADERLESS_PAUSE: Duration = Duration::from_millis(50);
 const PERSISTENT: u8 = 2;
 
 pub struct RabbitMq {
@@ -125,24 +130,31 @@ impl Broker for RabbitMq {
             .with_type(EXECUTION_REQUEST.into());
         // Mandatory: a message that no queue takes must not vanish.
         let options = BasicPublishOptions { mandatory: true, ..BasicPublishOptions::default() };
-        let publish = async {
+        let publish = async || {
             link.channel
-                .basic_publish("".into(), self.requests.clone(), options, &message.body, properties)
+                .basic_publish("".into(), self.requests.clone(), options, &message.body, properties.clone())
                 .await?
                 .await
         };
-        match timeout(CONFIRM_WITHIN, publish).await {
-            Ok(Ok(Confirmation::Ack(None))) => Ok(()),
-            Ok(Ok(Confirmation::Ack(Some(_)))) => Err(refused("no queue takes it")),
-            Ok(Ok(Confirmation::Nack(_))) => Err(refused("the queue is full")),
-            Ok(Ok(Confirmation::NotRequested)) => Err(refused("it did not confirm")),
-            Ok(Err(error)) => Err(refused(&explain(&error))),
-            Err(_) => Err(refused("no confirmation in time")),
+        let nacked_until = Instant::now() + LEADERLESS_FOR;
+        loop {
+            return match timeout(CONFIRM_WITHIN, publish()).await {
+                Ok(Ok(Confirmation::Ack(None))) => Ok(()),
+                Ok(Ok(Confirmation::Ack(Some(_)))) => Err(refused("no queue takes it")),
+                Ok(Ok(Confirmation::Nack(_))) if Instant::now() < nacked_until => {
+                    sleep(LEADERLESS_PAUSE).await;
+                    continue;
+                }
+                Ok(Ok(Confirmation::Nack(_))) => Err(refused("the queue is full or has no leader")),
+                Ok(Ok(Confirmation::NotRequested)) => Err(refused("it did not confirm")),
+                Ok(Err(error)) => Err(refused(&explain(&error))),
+                Err(_) => Err(refused("no confirmation in time")),
+            };
         }
     }
 
     async fn consume(&self, prefetch: u16) -> Result<Box<dyn Consumer>, QueueError> {
-        let subscribe = async {
+        let subscribe = async || {
             let link = self.link("worker").await?;
             // Before consuming: the client's buffer has no bound of its own.
             link.channel.basic_qos(prefetch, BasicQosOptions::default()).await?;
@@ -150,7 +162,15 @@ impl Broker for RabbitMq {
             let deliveries = link.channel.basic_consume(queue, "".into(), options, FieldTable::default()).await?;
             Ok((link, deliveries))
         };
-        let (link, deliveries) = self.soon(subscribe).await?;
+        let subscribed = self.soon(async {
+            loop {
+                match subscribe().await {
+                    Err(error) if is_leaderless(&error) => sleep(LEADERLESS_PAUSE).await,
+                    subscribed => return subscribed,
+                }
+            }
+        });
+        let (link, deliveries) = subscribed.await?;
         Ok(Box::new(RabbitConsumer { link, deliveries, address: self.address.clone() }))
     }
 
@@ -235,6 +255,11 @@ impl Settle for Unsettled {
             Err(error) => Err(QueueError::Lost { address: self.address, reason: explain(&error) }),
         }
     }
+}
+
+fn is_leaderless(error: &lapin::Error) -> bool {
+    let internal = AMQPErrorKind::Hard(AMQPHardError::INTERNALERROR);
+    matches!(error.kind(), lapin::ErrorKind::ProtocolError(protocol) if *protocol.kind() == internal)
 }
 
 fn unreachable(address: &str, reason: String) -> QueueError {

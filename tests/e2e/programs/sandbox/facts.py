@@ -64,7 +64,7 @@ def network():
             pass
 
     return {
-        "interfaces": [name for _, name in socket.if_nameindex()],
+        "interfaces": [line.split(":")[0].strip() for line in open("/proc/net/dev").read().splitlines()[2:]],
         "routes": open("/proc/net/route").read().splitlines()[1:],
         "unix_sockets": open("/proc/net/unix").read().splitlines()[1:],
         "reached": [address for address in TARGETS if not failure(connect, address)],
