@@ -73,6 +73,7 @@ contract! {
     a_dead_letter_is_one_once_and_never_comes_again,
     a_dropped_delivery_comes_again,
     what_a_dropped_consumer_never_looked_at_is_not_lost,
+    a_stopped_consumer_takes_no_more_and_can_still_settle,
     two_consumers_share_the_messages,
     two_that_wait_are_both_woken,
     many_publish_at_once_and_everything_arrives_once,

@@ -166,6 +166,23 @@ pub async fn what_a_dropped_consumer_never_looked_at_is_not_lost(broker: Queue) 
     assert_eq!(left, (1..10).map(|number| number.to_string()).collect());
 }
 
+pub async fn a_stopped_consumer_takes_no_more_and_can_still_settle(broker: Queue) {
+    publish(&broker, "at hand").await;
+    let mut stopped = consume(&broker, 5).await;
+    let at_hand = next(&mut stopped).await;
+    soon(stopped.stop()).await;
+    let mut other = consume(&broker, 5).await;
+    for number in 0..5 {
+        publish(&broker, number.to_string()).await;
+        let delivery = next(&mut other).await;
+        assert_eq!((text(&delivery), delivery.attempt), (number.to_string().as_str(), 1));
+        soon(delivery.ack()).await.unwrap();
+    }
+    soon(at_hand.ack()).await.expect("it can still be settled");
+    drop(stopped);
+    not_now(other.next()).await;
+}
+
 pub async fn two_consumers_share_the_messages(broker: Queue) {
     let (mut one, mut other) = (consume(&broker, 1).await, consume(&broker, 1).await);
     publish(&broker, "a").await;

@@ -2,6 +2,9 @@
 
 use std::process::{Child, Command, Stdio};
 
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::TcpStream;
+
 use crate::support::{closed_port, until};
 
 pub struct Server {
@@ -23,7 +26,7 @@ impl Server {
         format!("redis://127.0.0.1:{}/", self.port)
     }
 
-    /// Returns once it listens.
+    /// Returns once it has read its data.
     pub async fn start_again(&mut self) {
         assert!(self.process.is_none(), "it runs already");
         let process = Command::new("redis-server")
@@ -45,8 +48,12 @@ impl Server {
             .spawn()
             .expect("redis-server is on the PATH");
         self.process = Some(process);
-        let address = ("127.0.0.1", self.port);
-        until(async || tokio::net::TcpStream::connect(address).await.is_ok(), |listens| *listens).await;
+        let port = self.port;
+        until(
+            async || ping(port).await.unwrap_or_default(),
+            |answer| !answer.is_empty() && !answer.contains("LOADING"),
+        )
+        .await;
     }
 
     /// Without a chance to say goodbye.
@@ -62,4 +69,13 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// `PONG`, or that it is still loading, or that it wants a password first.
+async fn ping(port: u16) -> std::io::Result<String> {
+    let mut server = BufReader::new(TcpStream::connect(("127.0.0.1", port)).await?);
+    server.write_all(b"PING\r\n").await?;
+    let mut answer = String::new();
+    server.read_line(&mut answer).await?;
+    Ok(answer)
 }
