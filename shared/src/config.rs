@@ -92,7 +92,6 @@ pub struct DockerSettings {
     #[serde(deserialize_with = "word")]
     pub pull_policy: PullPolicy,
     pub user: String,
-    pub cgroup_root: PathBuf,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]

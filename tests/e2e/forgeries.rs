@@ -90,8 +90,29 @@ async fn a_report_written_by_the_program_is_part_of_its_stderr() {
 }
 
 #[tokio::test]
+async fn process_1_can_be_neither_killed_nor_starved_nor_looked_into() {
+    // Each of these would cost us the report, or falsify it.
+    let code = "import os, resource, signal\n\
+                for sig in (signal.SIGKILL, signal.SIGSTOP, signal.SIGHUP, signal.SIGINT):\n    os.kill(1, sig)\n\
+                for limit in (resource.RLIMIT_CPU, resource.RLIMIT_NOFILE, resource.RLIMIT_AS):\n    \
+                    try:\n        resource.prlimit(1, limit, (0, 0))\n        print('limited', limit)\n    \
+                    except PermissionError:\n        pass\n\
+                try:\n    open('/proc/1/oom_score_adj', 'w').write('1000')\n    print('offered')\n\
+                except PermissionError:\n    pass\n\
+                print('alive')";
+    let test = judge_one(request("python", code, &[("", "alive")])).await;
+    assert_eq!((test.status, test.actual_output.as_str()), (TestStatus::Passed, "alive\n"), "{:?}", test.stderr);
+}
+
+#[tokio::test]
+async fn a_program_that_asks_process_1_to_end_is_ended() {
+    let test = judge_one(request("bash", "kill -TERM 1; sleep 60; echo done", &[("", "done")])).await;
+    assert_eq!((test.status, test.signal.as_deref()), (TestStatus::RuntimeError, Some("SIGKILL")));
+}
+
+#[tokio::test]
 async fn cpu_time_counts_when_children_burn_it() {
-    // Two processes, each below the limit on its own.
+    // Each process is below the limit on its own.
     let code = "import os, time\n\
                 pids = []\n\
                 for _ in range(3):\n    pid = os.fork()\n    \

@@ -49,12 +49,23 @@ services_stop() {
         "${service}_stop" &
     done
     wait
-    rm -rf "$RUN"/{kept,ports,rabbitmq,redis}
+    rm -rf "$RUN"/{kept,ports,rabbitmq,redis,tribunal.toml}
 }
 
+# For the tests' own use, and, as settings, for a person who wants to try Tribunal on them.
 services_print_env() {
+    services_settings >"$RUN/tribunal.toml"
     printf "export %s='%s'\n" TEST_AMQP_URL "$TEST_AMQP_URL" TEST_REDIS_URL "$TEST_REDIS_URL" \
-        TEST_DOCKER_HOST "$TEST_DOCKER_HOST" TEST_IMAGE "$TEST_IMAGE"
+        TEST_DOCKER_HOST "$TEST_DOCKER_HOST" TEST_IMAGE "$TEST_IMAGE" TRIBUNAL_CONFIG "$RUN/tribunal.toml"
+}
+
+services_settings() {
+    local language
+    printf 'queue.url = "%s"\nstore.url = "%s"\n' "$TEST_AMQP_URL" "$TEST_REDIS_URL"
+    printf 'sandbox.docker.host = "%s"\nsandbox.docker.pull_policy = "never"\n' "$TEST_DOCKER_HOST"
+    for language in $(grep -oP '^\[languages\.\K[a-z]+(?=\])' shared/languages.toml); do
+        printf 'languages.%s.image = "%s"\n' "$language" "$TEST_IMAGE"
+    done
 }
 
 # The ports of the services that run, or free ones: four in a row, below the range from which the kernel serves clients.

@@ -16,8 +16,7 @@ docker_start() {
         --data-root "$CACHE/docker" \
         --exec-root "$RUN/docker" \
         --pidfile "$RUN/dockerd.pid" \
-        --bridge=none --iptables=false --ip6tables=false \
-        --exec-opt native.cgroupdriver=cgroupfs
+        --bridge=none --iptables=false --ip6tables=false
 }
 
 docker_ready() { docker version >/dev/null 2>&1; }

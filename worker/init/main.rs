@@ -1,22 +1,27 @@
 //! The first process of every container. It starts the program, waits for it, ends whatever it left behind and reports
-//! what only a parent can know: whether it exited or was killed by a signal, and when it really began.
+//! what only a parent in the same cgroup can know for sure: whether the program exited or was killed by a signal, when it
+//! really began, what it used, and whether the kernel's OOM killer struck.
 //!
 //! Without it the program itself would be process 1, for which the kernel ignores `abort()` and every other signal that
-//! has no handler; and Docker tells exit code 139 and death by signal 11 with the same number.
+//! has no handler; Docker tells exit code 139 and death by signal 11 with the same number; and a container's cgroup is
+//! gone, with all its counters, as soon as its last process is.
 //!
 //! It is built by `build.rs` as one static executable, runs in any image, and knows nothing of Docker. Its user is the
 //! program's, so it defends itself: it is not dumpable (no ptrace, no `/proc/1/fd`, no `/proc/1/environ`), process 1
-//! cannot be killed from inside, and the report carries a nonce that the program never sees. The report is the last thing
-//! written to stderr, and the nonce alone to stdout: by then nothing else lives in the container, so whoever has read both
-//! has read everything, long before the container itself is gone.
+//! cannot be killed from inside, its counters are open before the program lives, and the report carries a nonce that the
+//! program never sees. The report is the last thing written to stderr, and the nonce alone to stdout: by then nothing else
+//! lives in the container, so whoever has read both has read everything, long before the container itself is gone.
 //!
-//! Report, little endian: nonce (16 bytes), kind (1), value (i32), wall time in ns (u64), CPU time used before the
-//! program began in ns (u64), peak memory of the cgroup before it began (u64), its largest resident set in bytes (u64).
+//! SIGTERM, which is how a run is cut short, kills everything but itself; then it reports as always.
+//!
+//! Report, little endian: nonce (16 bytes), kind (1), value (i32), and four times u64: wall time in ns, CPU time in ns,
+//! peak memory in bytes, kills by the OOM killer.
 
 use std::ffi::{c_int, c_long, c_ulong};
-use std::fs;
+use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::os::fd::FromRawFd;
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, exit};
 use std::time::{Duration, Instant};
@@ -28,7 +33,9 @@ const NOT_STARTED: u8 = 2;
 
 const ECHILD: i32 = 10;
 const SIGKILL: c_int = 9;
+const SIGTERM: c_int = 15;
 const PR_SET_DUMPABLE: c_int = 4;
+const RUSAGE_CHILDREN: c_int = -1;
 
 #[repr(C)]
 #[derive(Default)]
@@ -41,18 +48,10 @@ struct Rusage {
 
 unsafe extern "C" {
     fn prctl(option: c_int, argument: c_ulong, ...) -> c_int;
+    fn signal(signal: c_int, handler: extern "C" fn(c_int)) -> usize;
     fn wait4(pid: c_int, status: *mut c_int, options: c_int, usage: *mut Rusage) -> c_int;
     fn getrusage(who: c_int, usage: *mut Rusage) -> c_int;
     fn kill(pid: c_int, signal: c_int) -> c_int;
-}
-
-struct Report {
-    kind: u8,
-    value: i32,
-    wall: Duration,
-    cpu_before_ns: u64,
-    peak_before: u64,
-    max_rss: u64,
 }
 
 fn main() {
@@ -63,9 +62,11 @@ fn main() {
         eprintln!("usage: {NONCE}=<16 bytes> init PROGRAM [ARGUMENT]...");
         exit(2);
     };
+    // SAFETY: the handler makes one system call that is safe to make in a handler.
+    unsafe { signal(SIGTERM, cut_short) };
+    let counters = Counters::open();
+    let before = counters.read();
 
-    let cpu_before_ns = cgroup_cpu_ns().unwrap_or_else(own_cpu_ns);
-    let peak_before = cgroup_peak().unwrap_or(0);
     let mut command = Command::new(program);
     command.args(arguments).env_remove(NONCE);
     // SAFETY: the closure runs in the forked child of a single-threaded process, where anything is allowed.
@@ -81,25 +82,25 @@ fn main() {
     }
     let spawned = command.spawn();
     let began = Instant::now();
-
-    let report = match spawned {
-        Ok(child) => {
-            let (status, usage) = wait_for(child.id() as c_int);
-            let wall = began.elapsed();
-            let (kind, value) = match status & 0x7f {
-                0 => (EXITED, (status >> 8) & 0xff),
-                signal => (SIGNALED, signal),
-            };
-            Report { kind, value, wall, cpu_before_ns, peak_before, max_rss: usage.max_rss_kb as u64 * 1024 }
-        }
-        Err(error) => {
-            let value = error.raw_os_error().unwrap_or(0);
-            Report { kind: NOT_STARTED, value, wall: Duration::ZERO, cpu_before_ns, peak_before, max_rss: 0 }
-        }
+    let (kind, value) = match &spawned {
+        Ok(child) => match wait_for(child.id() as c_int) {
+            status if status & 0x7f == 0 => (EXITED, (status >> 8) & 0xff),
+            status => (SIGNALED, status & 0x7f),
+        },
+        Err(error) => (NOT_STARTED, error.raw_os_error().unwrap_or(0)),
     };
+    let wall = began.elapsed();
     end_everything_else();
+
+    let used = counters.read().since(&before);
+    let mut report = nonce.as_bytes().to_vec();
+    report.push(kind);
+    report.extend(value.to_le_bytes());
+    for number in [wall.as_nanos() as u64, used.cpu_ns, used.peak, used.oom_kills] {
+        report.extend(number.to_le_bytes());
+    }
     write_all(1, nonce.as_bytes());
-    write_all(2, &report.to_bytes(nonce.as_bytes()));
+    write_all(2, &report);
 }
 
 fn set_dumpable(dumpable: bool) {
@@ -107,13 +108,18 @@ fn set_dumpable(dumpable: bool) {
     unsafe { prctl(PR_SET_DUMPABLE, dumpable.into()) };
 }
 
+extern "C" fn cut_short(_signal: c_int) {
+    // SAFETY: a plain system call. From process 1, -1 is everybody else.
+    unsafe { kill(-1, SIGKILL) };
+}
+
 /// Orphans become children of process 1, so anything may turn up here before the one that is waited for.
-fn wait_for(program: c_int) -> (c_int, Rusage) {
+fn wait_for(program: c_int) -> c_int {
     loop {
-        let (mut status, mut usage) = (0, Rusage::default());
-        // SAFETY: both pointers are to live locals of the types that wait4 fills.
-        if unsafe { wait4(-1, &mut status, 0, &mut usage) } == program {
-            return (status, usage);
+        let mut status = 0;
+        // SAFETY: the pointer is to a live local; a null usage pointer is allowed.
+        if unsafe { wait4(-1, &mut status, 0, std::ptr::null_mut()) } == program {
+            return status;
         }
     }
 }
@@ -132,23 +138,10 @@ fn end_everything_else() {
     }
 }
 
-impl Report {
-    fn to_bytes(&self, nonce: &[u8]) -> Vec<u8> {
-        let mut bytes = nonce.to_vec();
-        bytes.push(self.kind);
-        bytes.extend(self.value.to_le_bytes());
-        bytes.extend((self.wall.as_nanos() as u64).to_le_bytes());
-        for number in [self.cpu_before_ns, self.peak_before, self.max_rss] {
-            bytes.extend(number.to_le_bytes());
-        }
-        bytes
-    }
-}
-
 /// Without a buffer, which would lose what a non-blocking pipe does not take at once.
 fn write_all(descriptor: c_int, mut bytes: &[u8]) {
     // SAFETY: stdout and stderr are open since before main, and nobody uses them after this.
-    let mut stream = unsafe { fs::File::from_raw_fd(descriptor) };
+    let mut stream = unsafe { File::from_raw_fd(descriptor) };
     while !bytes.is_empty() {
         match stream.write(bytes) {
             Ok(written) => bytes = &bytes[written..],
@@ -161,28 +154,75 @@ fn write_all(descriptor: c_int, mut bytes: &[u8]) {
     }
 }
 
-/// What making the container cost so far: it is charged to the same cgroup, and is not the program's.
-fn cgroup_cpu_ns() -> Option<u64> {
-    let v1 = ["/sys/fs/cgroup/cpuacct/cpuacct.usage", "/sys/fs/cgroup/cpu,cpuacct/cpuacct.usage"];
-    v1.iter().find_map(|path| read_number(path)).or_else(|| {
-        let stat = fs::read_to_string("/sys/fs/cgroup/cpu.stat").ok()?;
-        let usage = stat.lines().find_map(|line| line.strip_prefix("usage_usec "))?;
-        usage.trim().parse::<u64>().ok()?.checked_mul(1000)
-    })
+/// The files in which the kernel counts for this container, of cgroup v1 or v2, whichever is there. They are opened before
+/// the program lives, so that it cannot take away what opening them needs.
+struct Counters {
+    cpu: Option<File>,
+    peak: Option<File>,
+    oom: Option<File>,
 }
 
-fn own_cpu_ns() -> u64 {
-    let mut usage = Rusage::default();
-    // SAFETY: the pointer is to a live local of the type that getrusage fills; 0 is the calling process.
-    unsafe { getrusage(0, &mut usage) };
-    let microseconds = |[seconds, micros]: [c_long; 2]| seconds as u64 * 1_000_000 + micros as u64;
-    (microseconds(usage.user) + microseconds(usage.system)) * 1000
+struct Counts {
+    cpu_ns: u64,
+    peak: u64,
+    oom_kills: u64,
 }
 
-fn cgroup_peak() -> Option<u64> {
-    read_number("/sys/fs/cgroup/memory/memory.max_usage_in_bytes").or_else(|| read_number("/sys/fs/cgroup/memory.peak"))
+impl Counters {
+    fn open() -> Self {
+        let first = |paths: &[&str]| paths.iter().find_map(|path| File::open(format!("/sys/fs/cgroup/{path}")).ok());
+        Self {
+            cpu: first(&["cpuacct/cpuacct.usage", "cpu,cpuacct/cpuacct.usage", "cpu.stat"]),
+            peak: first(&["memory/memory.max_usage_in_bytes", "memory.peak"]),
+            oom: first(&["memory/memory.oom_control", "memory.events"]),
+        }
+    }
+
+    fn read(&self) -> Counts {
+        let waited_for = Self::of_children();
+        let cpu_ns = self.cpu.as_ref().and_then(|file| {
+            let text = read(file)?;
+            // v1 is one number in ns, v2 a table in µs.
+            text.trim().parse().ok().or_else(|| field(&text, "usage_usec")?.checked_mul(1000))
+        });
+        let peak = self.peak.as_ref().and_then(|file| read(file)?.trim().parse().ok());
+        Counts {
+            cpu_ns: cpu_ns.unwrap_or(waited_for.cpu_ns),
+            peak: peak.unwrap_or(waited_for.peak),
+            oom_kills: self.oom.as_ref().and_then(|file| field(&read(file)?, "oom_kill")).unwrap_or(0),
+        }
+    }
+
+    /// What the kernel counts of those we waited for: for runtimes without these files.
+    fn of_children() -> Counts {
+        let mut usage = Rusage::default();
+        // SAFETY: the pointer is to a live local of the type that getrusage fills.
+        unsafe { getrusage(RUSAGE_CHILDREN, &mut usage) };
+        let ns = |[seconds, micros]: [c_long; 2]| seconds as u64 * 1_000_000_000 + micros as u64 * 1000;
+        let cpu_ns = ns(usage.user) + ns(usage.system);
+        Counts { cpu_ns, peak: usage.max_rss_kb as u64 * 1024, oom_kills: 0 }
+    }
 }
 
-fn read_number(path: &str) -> Option<u64> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
+impl Counts {
+    /// Making the container was charged to the same cgroup, and is not the program's.
+    fn since(self, before: &Self) -> Self {
+        // As long as the program stays below the peak of that, the peak is not its own.
+        let own_peak = if self.peak > before.peak { self.peak } else { Counters::of_children().peak.min(self.peak) };
+        Self {
+            cpu_ns: self.cpu_ns.saturating_sub(before.cpu_ns),
+            peak: own_peak,
+            oom_kills: self.oom_kills.saturating_sub(before.oom_kills),
+        }
+    }
+}
+
+fn read(file: &File) -> Option<String> {
+    let mut buffer = [0; 4096];
+    let length = file.read_at(&mut buffer, 0).ok()?;
+    String::from_utf8(buffer[..length].to_vec()).ok()
+}
+
+fn field(table: &str, name: &str) -> Option<u64> {
+    table.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }

@@ -49,7 +49,12 @@ pub async fn run(parts: Parts, shutdown: impl Future<Output = ()>) {
             delivery = source.next() => {
                 running.spawn(Arc::clone(&worker).run_one(delivery));
             }
-            Some(_) = running.join_next(), if !running.is_empty() => {}
+            Some(ended) = running.join_next() => {
+                // A bug of ours. The delivery was dropped, and so given back.
+                if let Err(panic) = ended {
+                    error!(%panic, "a request brought its task down");
+                }
+            }
         }
     }
 

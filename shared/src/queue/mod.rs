@@ -69,8 +69,8 @@ pub trait Consumer: Send {
     async fn stop(&mut self);
 }
 
-/// A message in a worker's hands. It is settled once, which the type takes care of; one that is dropped without that
-/// is delivered again when its worker's connection ends.
+/// A message in a worker's hands. It is settled once, which the type takes care of; one that is dropped without that is
+/// given back.
 pub struct Delivery {
     pub body: Vec<u8>,
     /// The AMQP `message-id`, if the producer set one.

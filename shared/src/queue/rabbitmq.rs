@@ -35,6 +35,8 @@ const HEARTBEAT_S: u16 = 10;
 const LEADERLESS_FOR: Duration = Duration::from_secs(2);
 const LEADERLESS_PAUSE: Duration = Duration::from_millis(50);
 const PERSISTENT: u8 = 2;
+/// Reject, not nack: from RabbitMQ 4.3 on only this counts as a delivery.
+const REQUEUE: BasicRejectOptions = BasicRejectOptions { requeue: true };
 
 pub struct RabbitMq {
     uri: AMQPUri,
@@ -140,7 +142,11 @@ impl Broker for RabbitMq {
         loop {
             return match timeout(CONFIRM_WITHIN, publish()).await {
                 Ok(Ok(Confirmation::Ack(None))) => Ok(()),
-                Ok(Ok(Confirmation::Ack(Some(_)))) => Err(refused("no queue takes it")),
+                Ok(Ok(Confirmation::Ack(Some(_)))) => {
+                    // Somebody deleted it; the next connection declares it again.
+                    *self.publisher.lock().await = None;
+                    Err(refused("no queue takes it"))
+                }
                 Ok(Ok(Confirmation::Nack(_))) if Instant::now() < nacked_until => {
                     sleep(LEADERLESS_PAUSE).await;
                     continue;
@@ -207,7 +213,7 @@ impl Consumer for RabbitConsumer {
             message_id: properties.message_id().as_ref().map(ToString::to_string),
             kind: properties.kind().as_ref().map(ToString::to_string),
             body: std::mem::take(&mut delivery.data),
-            settle: Box::new(Unsettled { delivery, address: self.address.clone() }),
+            settle: Box::new(Unsettled { delivery: Some(delivery), address: self.address.clone() }),
         })
     }
 
@@ -232,27 +238,37 @@ fn earlier_deliveries(delivery: &lapin::message::Delivery) -> u32 {
 }
 
 struct Unsettled {
-    /// Emptied of its body.
-    delivery: lapin::message::Delivery,
+    /// Emptied of its body; absent once it is settled.
+    delivery: Option<lapin::message::Delivery>,
     address: String,
 }
 
 #[async_trait]
 impl Settle for Unsettled {
-    async fn settle(self: Box<Self>, settlement: Settlement) -> Result<(), QueueError> {
+    async fn settle(mut self: Box<Self>, settlement: Settlement) -> Result<(), QueueError> {
+        let Some(delivery) = self.delivery.take() else { return Ok(()) };
+        let lost = |reason| QueueError::Lost { address: self.address.clone(), reason };
         let sent = match settlement {
-            Settlement::Ack => self.delivery.ack(BasicAckOptions::default()).await,
-            // Reject, not nack: from RabbitMQ 4.3 on only this counts as a delivery.
-            Settlement::GiveBack => self.delivery.reject(BasicRejectOptions { requeue: true }).await,
-            Settlement::DeadLetter => self.delivery.reject(BasicRejectOptions { requeue: false }).await,
+            Settlement::Ack => delivery.ack(BasicAckOptions::default()).await,
+            Settlement::GiveBack => delivery.reject(REQUEUE).await,
+            Settlement::DeadLetter => delivery.reject(BasicRejectOptions { requeue: false }).await,
         };
         match sent {
             Ok(true) => Ok(()),
             // The connection is gone, and with it the delivery: the broker delivers it again.
-            Ok(false) => {
-                Err(QueueError::Lost { address: self.address, reason: "the delivery could not be settled".into() })
-            }
-            Err(error) => Err(QueueError::Lost { address: self.address, reason: explain(&error) }),
+            Ok(false) => Err(lost("the delivery could not be settled".into())),
+            Err(error) => Err(lost(explain(&error))),
+        }
+    }
+}
+
+impl Drop for Unsettled {
+    /// Given back at once: the broker by itself would wait until the connection ends.
+    fn drop(&mut self) {
+        if let Some(delivery) = self.delivery.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(async move { delivery.reject(REQUEUE).await });
         }
     }
 }

@@ -21,7 +21,6 @@ use tokio::time::Instant;
 
 use super::super::output::Capture;
 use super::super::{Access, Exit, Invocation, Killed, OnOverflow, Outcome, SandboxError};
-use super::cgroup::{RunCgroup, Usage};
 use super::report::{self, Nonce, Report};
 use super::{ANSWERED_WITHIN, REQUEST_LABEL, Shared, WORKER_LABEL, call, explain, remove};
 
@@ -30,11 +29,9 @@ use super::{ANSWERED_WITHIN, REQUEST_LABEL, Shared, WORKER_LABEL, call, explain,
 const SECCOMP: &str = include_str!("seccomp.json");
 const WORKSPACE: &str = "/workspace";
 const INIT: &str = "/.tribunal-init";
-/// The container's own memory limit stands this far above its parent's, so that the parent's is the one that is hit: it
-/// outlives the container and tells of it.
-const HEADROOM_BYTES: u64 = 1 << 20;
-/// A killed container ends; a daemon that takes longer is in trouble.
-const ENDED_WITHIN: Duration = Duration::from_secs(15);
+/// How a run is cut short, and how long each step may take. Process 1 ends everything and still reports; if it does not,
+/// the kernel ends it too; a daemon that cannot bring that about is in trouble.
+const KILLING: [(&str, Duration); 2] = [("SIGTERM", Duration::from_secs(2)), ("SIGKILL", Duration::from_secs(15))];
 /// How often a writable workspace is measured.
 const MEASURED_EVERY: Duration = Duration::from_millis(100);
 const CPU_PERIOD_US: i64 = 100_000;
@@ -43,24 +40,19 @@ const SMALLEST_QUOTA_US: i64 = 1_000;
 const MIB: u64 = 1 << 20;
 
 pub async fn run(shared: &Arc<Shared>, invocation: Invocation<'_>) -> Result<Outcome, SandboxError> {
-    let name = shared.next_run_name();
-    let cgroup = RunCgroup::create(&shared.hierarchy, name.clone(), invocation.limits.memory_mb * MIB)?;
     let nonce = Nonce::new();
-    let body = describe(shared, &invocation, &cgroup, &nonce);
-    // From here on whatever happens, also our being dropped, ends with the container's and then the cgroup's removal.
-    let container = Container { shared: Arc::clone(shared), name: name.clone(), cgroup: Some(cgroup) };
-    let options = CreateContainerOptionsBuilder::new().name(&name).build();
+    let body = describe(shared, &invocation, &nonce);
+    // From here on whatever happens, also our being dropped, ends with the container's removal.
+    let container = Container { shared: Arc::clone(shared), name: shared.next_run_name() };
+    let options = CreateContainerOptionsBuilder::new().name(&container.name).build();
     call("creating a container", shared.docker.create_container(Some(options), body)).await?;
 
-    let watched = container.watch(&invocation, &nonce).await?;
-    let usage = container.cgroup().usage()?;
-    // What is left to do, a third of all, nobody needs to wait for.
-    drop(container);
-    watched.into_outcome(&invocation, usage)
+    // Removing it, a third of all the work, is left to its destructor: nobody needs to wait for that.
+    container.watch(&invocation, &nonce).await
 }
 
 /// Everything that keeps the program in its place, in one list.
-fn describe(shared: &Shared, invocation: &Invocation<'_>, cgroup: &RunCgroup, nonce: &Nonce) -> ContainerCreateBody {
+fn describe(shared: &Shared, invocation: &Invocation<'_>, nonce: &Nonce) -> ContainerCreateBody {
     let limits = &invocation.limits;
     let settings = &shared.settings;
     let mut environment = vec![
@@ -82,9 +74,8 @@ fn describe(shared: &Shared, invocation: &Invocation<'_>, cgroup: &RunCgroup, no
         soft: Some(value as i64),
         hard: Some(value as i64),
     };
-    let memory = (limits.memory_mb * MIB + HEADROOM_BYTES) as i64;
+    let memory = (limits.memory_mb * MIB) as i64;
     let host_config = HostConfig {
-        cgroup_parent: Some(cgroup.docker_parent()),
         memory: Some(memory),
         memory_swap: Some(memory),
         // Not nano_cpus, which the daemon refuses when it is more than the machine has.
@@ -116,7 +107,7 @@ fn describe(shared: &Shared, invocation: &Invocation<'_>, cgroup: &RunCgroup, no
         entrypoint: Some(vec![INIT.into()]),
         cmd: Some(invocation.command.to_vec()),
         working_dir: Some(WORKSPACE.into()),
-        user: Some(settings.docker.user.clone()),
+        user: Some(shared.user.clone()),
         env: Some(environment),
         hostname: Some("sandbox".into()),
         // Not network mode `none`, for which the daemon starts a helper process each time. Both give a network
@@ -141,28 +132,22 @@ fn describe(shared: &Shared, invocation: &Invocation<'_>, cgroup: &RunCgroup, no
 struct Container {
     shared: Arc<Shared>,
     name: String,
-    cgroup: Option<RunCgroup>,
 }
 
 impl Container {
-    fn cgroup(&self) -> &RunCgroup {
-        self.cgroup.as_ref().expect("taken only when dropped")
-    }
-
     /// Starts the program and reads what it writes, until process 1 has put its marks under both streams: then the
     /// program and all that it started are gone. Without the marks, until the streams end.
-    async fn watch(&self, invocation: &Invocation<'_>, nonce: &Nonce) -> Result<Watched, SandboxError> {
+    async fn watch(&self, invocation: &Invocation<'_>, nonce: &Nonce) -> Result<Outcome, SandboxError> {
         let docker = &self.shared.docker;
         let limits = &invocation.limits;
         let attach = AttachContainerOptionsBuilder::new().stream(true).stdin(true).stdout(true).stderr(true).build();
         let streams = call("attaching to a container", docker.attach_container(&self.name, Some(attach))).await?;
         let AttachContainerResults { mut output, input } = streams;
-        let mut watched = Watched {
+        let mut seen = Seen {
             stdout: Capture::new(limits.output_bytes, report::NONCE_LENGTH),
             stderr: Capture::new(limits.output_bytes, report::LENGTH),
             killed: None,
             began: Instant::now(),
-            report: None,
         };
 
         // All at once. The program runs, and may be done, before the daemon says that it has started it; and the daemon
@@ -170,75 +155,60 @@ impl Container {
         let mut starting = call("starting a container", docker.start_container(&self.name, None)).boxed().fuse();
         let mut feeding = feed(input, invocation.stdin).boxed().fuse();
         let mut killing = Fuse::terminated();
+        let mut signals = KILLING.iter();
         let mut deadline = Box::pin(tokio::time::sleep(ANSWERED_WITHIN));
         let mut measure = tokio::time::interval_at(Instant::now() + MEASURED_EVERY, MEASURED_EVERY);
         loop {
             let mut kill_for = None;
             tokio::select! {
                 chunk = output.next() => match chunk {
-                    Some(Ok(LogOutput::StdErr { message })) => watched.stderr.push(&message),
-                    Some(Ok(other)) => watched.stdout.push(&other.into_bytes()),
+                    Some(Ok(LogOutput::StdErr { message })) => seen.stderr.push(&message),
+                    Some(Ok(other)) => seen.stdout.push(&other.into_bytes()),
                     Some(Err(error)) => return Err(SandboxError::failed("reading a container's output", explain(&error))),
                     None => {
-                        // The one who would have told is dead, or was never started. Only the daemon can say which, and
-                        // when the counters have come to rest.
+                        // The one who would have told is dead, or was never started. The daemon can say which.
                         if !starting.is_terminated() {
                             starting.await?;
                         }
-                        self.await_end().await?;
-                        return Ok(watched);
+                        let oom = self.inquire().await?;
+                        return seen.without_report(oom);
                     }
                 },
                 started = &mut starting => {
                     started?;
-                    watched.began = Instant::now();
-                    deadline.as_mut().reset(watched.began + limits.wall);
+                    seen.began = Instant::now();
+                    deadline.as_mut().reset(seen.began + limits.wall);
                 }
                 () = &mut feeding => {}
                 killed = &mut killing => killed?,
-                () = &mut deadline => {
-                    if watched.killed.is_some() {
-                        return Err(SandboxError::failed("killing a container", "it does not end"));
-                    }
-                    kill_for = Some(Killed::WallTime);
-                }
-                _ = measure.tick(), if invocation.access == Access::ReadWrite => {
+                () = &mut deadline => kill_for = Some(Killed::WallTime),
+                _ = measure.tick(), if invocation.access == Access::ReadWrite && seen.killed.is_none() => {
                     if invocation.workspace.exceeds(self.shared.settings.workspace_limit_mb * MIB) {
                         kill_for = Some(Killed::Disk);
                     }
                 }
             }
-            if watched.stdout.tail() == nonce.as_str().as_bytes() {
-                watched.report = Report::parse(watched.stderr.tail(), nonce);
-                if watched.report.is_some() {
-                    return Ok(watched);
-                }
+            if seen.stdout.tail() == nonce.as_str().as_bytes()
+                && let Some(report) = Report::parse(seen.stderr.tail(), nonce)
+            {
+                return Ok(seen.with_report(report));
             }
-            if limits.on_overflow == OnOverflow::Kill && (watched.stdout.overflowed() || watched.stderr.overflowed()) {
+            if limits.on_overflow == OnOverflow::Kill && seen.killed.is_none() && seen.overflowed() {
                 kill_for = kill_for.or(Some(Killed::Output));
             }
-            if let Some(reason) = kill_for.filter(|_| watched.killed.is_none()) {
-                watched.killed = Some(reason);
-                killing = self.kill().boxed().fuse();
-                deadline.as_mut().reset(Instant::now() + ENDED_WITHIN);
+            if let Some(reason) = kill_for {
+                let Some((signal, patience)) = signals.next() else {
+                    return Err(SandboxError::failed("killing a container", "it does not end"));
+                };
+                seen.killed.get_or_insert(reason);
+                killing = self.kill(signal).boxed().fuse();
+                deadline.as_mut().reset(Instant::now() + *patience);
             }
         }
     }
 
-    async fn await_end(&self) -> Result<(), SandboxError> {
-        let wait = WaitContainerOptionsBuilder::new().condition("not-running").build();
-        let ended = async {
-            match self.shared.docker.wait_container(&self.name, Some(wait)).next().await {
-                // A non-zero exit code is an error to this client, but not to us.
-                None | Some(Ok(_) | Err(Error::DockerContainerWaitError { .. })) => Ok(()),
-                Some(Err(error)) => Err(error),
-            }
-        };
-        call("waiting for a container", ended).await
-    }
-
-    async fn kill(&self) -> Result<(), SandboxError> {
-        let options = KillContainerOptionsBuilder::new().signal("SIGKILL").build();
+    async fn kill(&self, signal: &str) -> Result<(), SandboxError> {
+        let options = KillContainerOptionsBuilder::new().signal(signal).build();
         let killed = async {
             match self.shared.docker.kill_container(&self.name, Some(options)).await {
                 // It ended by itself in the same moment.
@@ -248,18 +218,32 @@ impl Container {
         };
         call("killing a container", killed).await
     }
+
+    /// Waits until the container has ended, and says whether that was for want of memory.
+    async fn inquire(&self) -> Result<bool, SandboxError> {
+        let docker = &self.shared.docker;
+        let wait = WaitContainerOptionsBuilder::new().condition("not-running").build();
+        let state = async {
+            match docker.wait_container(&self.name, Some(wait)).next().await {
+                // A non-zero exit code is an error to this client, but not to us.
+                None | Some(Ok(_) | Err(Error::DockerContainerWaitError { .. })) => {}
+                Some(Err(error)) => return Err(error),
+            }
+            Ok(docker.inspect_container(&self.name, None).await?.state)
+        };
+        let state = call("asking how a container ended", state).await?;
+        Ok(state.is_some_and(|state| state.oom_killed == Some(true)))
+    }
 }
 
 impl Drop for Container {
     /// The removal goes on without us, whether the run came to its end, something failed or its future was dropped.
     fn drop(&mut self) {
-        let cgroup = self.cgroup.take();
         let (shared, name) = (Arc::clone(&self.shared), std::mem::take(&mut self.name));
         self.shared.removals.spawn(async move {
             if let Err(error) = remove(&shared.docker, &name).await {
                 tracing::error!(container = name, %error, "a container could not be removed");
             }
-            drop(cgroup);
         });
     }
 }
@@ -272,45 +256,47 @@ async fn feed(mut input: Pin<Box<dyn AsyncWrite + Send>>, stdin: &[u8]) {
 }
 
 /// What was seen from outside.
-struct Watched {
+struct Seen {
     stdout: Capture,
     stderr: Capture,
     killed: Option<Killed>,
     began: Instant,
-    report: Option<Report>,
 }
 
-impl Watched {
-    fn into_outcome(self, invocation: &Invocation<'_>, usage: Usage) -> Result<Outcome, SandboxError> {
-        let Self { report, .. } = self;
-        let marks = if report.is_some() { (report::NONCE_LENGTH, report::LENGTH) } else { (0, 0) };
-        if report.is_none() && self.killed.is_none() && !usage.oom {
-            return Err(SandboxError::failed(
-                "running a program",
-                format!("its container was ended by somebody else (request {})", invocation.request),
-            ));
-        }
-        let (exit, wall, cpu, peak_memory_bytes) = match report {
-            Some(report) => {
-                // As long as the program stayed below what making its container took, the peak is not its own.
-                let peak = if usage.peak_memory_bytes > report.peak_before {
-                    usage.peak_memory_bytes
-                } else {
-                    report.max_rss.min(usage.peak_memory_bytes)
-                };
-                (report.exit, report.wall, usage.cpu.saturating_sub(report.cpu_before), peak)
-            }
-            None => (Exit::Unknown, self.began.elapsed(), usage.cpu, usage.peak_memory_bytes),
-        };
-        Ok(Outcome {
-            exit,
-            wall,
-            cpu,
-            peak_memory_bytes,
-            oom: usage.oom,
+impl Seen {
+    fn overflowed(&self) -> bool {
+        self.stdout.overflowed() || self.stderr.overflowed()
+    }
+
+    fn with_report(self, report: Report) -> Outcome {
+        Outcome {
+            // The signal that we sent says nothing about the program.
+            exit: if self.killed.is_some() { Exit::Unknown } else { report.exit },
+            wall: report.wall,
+            cpu: report.cpu,
+            peak_memory_bytes: report.peak_memory_bytes,
+            oom: report.oom,
             killed: self.killed,
-            stdout: self.stdout.finish(marks.0),
-            stderr: self.stderr.finish(marks.1),
+            stdout: self.stdout.finish(report::NONCE_LENGTH),
+            stderr: self.stderr.finish(report::LENGTH),
+        }
+    }
+
+    /// Process 1 was killed too: by us, when it did not listen, or for want of memory. Anything else is not the program's
+    /// doing.
+    fn without_report(self, oom: bool) -> Result<Outcome, SandboxError> {
+        if self.killed.is_none() && !oom {
+            return Err(SandboxError::failed("running a program", "its container was ended by somebody else"));
+        }
+        Ok(Outcome {
+            exit: Exit::Unknown,
+            wall: self.began.elapsed(),
+            cpu: Duration::ZERO,
+            peak_memory_bytes: 0,
+            oom,
+            killed: self.killed,
+            stdout: self.stdout.finish(0),
+            stderr: self.stderr.finish(0),
         })
     }
 }

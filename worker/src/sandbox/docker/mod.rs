@@ -3,11 +3,9 @@
 //! | file | what |
 //! |---|---|
 //! | `container` | one container from creation to removal |
-//! | `cgroup` | the limits and counters around it |
 //! | `report` | what its first process tells at the end |
 //! | `images` | pulling |
 
-mod cgroup;
 mod container;
 mod images;
 mod report;
@@ -21,7 +19,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use bollard::Docker;
 use bollard::errors::Error;
-use bollard::models::{SystemInfo, SystemInfoCgroupDriverEnum};
+use bollard::models::SystemInfo;
 use bollard::query_parameters::{ListContainersOptionsBuilder, RemoveContainerOptionsBuilder};
 use tokio::task::AbortHandle;
 use tokio_util::task::TaskTracker;
@@ -31,7 +29,6 @@ use tribunal_shared::request::RequestId;
 
 use super::tenancy::Tenancy;
 use super::{Finding, Invocation, Outcome, Sandbox, SandboxError, Workspace};
-use cgroup::Hierarchy;
 use images::Images;
 
 const WORKER_LABEL: &str = "tribunal.worker";
@@ -53,10 +50,11 @@ pub struct DockerSandbox {
 struct Shared {
     docker: Docker,
     settings: SandboxSettings,
-    hierarchy: Hierarchy,
     tenancy: Tenancy,
     /// `init/main.rs`, where the daemon can mount it from.
     init: PathBuf,
+    /// uid:gid of what runs in containers.
+    user: String,
     runs: AtomicU64,
     /// Removals of containers, which nobody waits for.
     removals: TaskTracker,
@@ -66,15 +64,14 @@ impl DockerSandbox {
     pub async fn start(settings: &SandboxSettings) -> Result<Self, SandboxError> {
         let (docker, info) = greet(&settings.docker).await?;
         check_daemon(info, &settings.docker)?;
-        let hierarchy = Hierarchy::detect(&settings.docker.cgroup_root)?;
         let tenancy = Tenancy::start(&settings.workspace_root)?;
         let init = tenancy.install("init", report::INIT)?;
         let shared = Arc::new(Shared {
             docker: docker.clone(),
             settings: settings.clone(),
-            hierarchy,
             tenancy,
             init,
+            user: guest_user(&settings.docker),
             runs: AtomicU64::new(0),
             removals: TaskTracker::new(),
         });
@@ -117,7 +114,7 @@ impl Shared {
         format!("{}-{}", self.tenancy.name(), self.runs.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Removes the containers, cgroups and folders of workers that died on this host.
+    /// Removes the containers and folders of workers that died on this host.
     async fn sweep(&self) -> Result<(), SandboxError> {
         for dead in self.tenancy.abandoned() {
             let label = format!("{WORKER_LABEL}={}", dead.name);
@@ -130,7 +127,6 @@ impl Shared {
             for id in left.into_iter().filter_map(|container| container.id) {
                 remove(&self.docker, &id).await?;
             }
-            self.hierarchy.remove_all_of(&dead.name);
             tracing::info!(dead_worker = dead.name, containers = count, "removed what a dead worker left");
             dead.remove().map_err(|error| SandboxError::failed("removing a dead worker's folder", error))?;
         }
@@ -166,6 +162,16 @@ async fn call<T>(doing: &str, answer: impl Future<Output = Result<T, Error>>) ->
     match tokio::time::timeout(ANSWERED_WITHIN, answer).await {
         Ok(answer) => answer.map_err(|error| SandboxError::failed(doing, explain(&error))),
         Err(_) => Err(SandboxError::failed(doing, format!("no answer within {} s", ANSWERED_WITHIN.as_secs()))),
+    }
+}
+
+/// Nobody, unless we are somebody: a worker that is not root can remove only what its own user left.
+fn guest_user(settings: &DockerSettings) -> String {
+    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+    match settings.user.as_str() {
+        "" if uid.is_root() => "65534:65534".into(),
+        "" => format!("{}:{}", uid.as_raw(), gid.as_raw()),
+        user => user.into(),
     }
 }
 
@@ -211,12 +217,6 @@ fn check_daemon(info: SystemInfo, settings: &DockerSettings) -> Result<String, S
             "Enable the memory, cpu and pids cgroup controllers in its kernel",
         );
     }
-    if info.cgroup_driver != Some(SystemInfoCgroupDriverEnum::CGROUPFS) {
-        return unfit(
-            "the Docker daemon's cgroup driver is not cgroupfs, so a cgroup of ours cannot stand around its containers",
-            r#"Put {"exec-opts": ["native.cgroupdriver=cgroupfs"]} into the daemon's daemon.json and restart it"#,
-        );
-    }
     let security = info.security_options.unwrap_or_default();
     if !security.iter().any(|option| option.contains("seccomp")) {
         return unfit("the Docker daemon runs without seccomp", "Use a daemon and a kernel with seccomp");
@@ -242,11 +242,6 @@ pub async fn diagnose(settings: &Settings) -> Vec<Finding> {
         Err(error) => return vec![finding("Docker", Err(error))],
     };
     let mut findings = vec![finding("Docker", check_daemon(info, &settings.sandbox.docker))];
-    let cgroups = Hierarchy::detect(&settings.sandbox.docker.cgroup_root).map(|hierarchy| match hierarchy {
-        Hierarchy::V1 { .. } => "v1".to_owned(),
-        Hierarchy::V2 { .. } => "v2".to_owned(),
-    });
-    findings.push(finding("cgroups", cgroups));
     let workspace = Tenancy::start(&settings.sandbox.workspace_root);
     findings.push(finding("workspace", workspace.map(|_| settings.sandbox.workspace_root.display().to_string())));
     let images = Images::new(docker, settings.sandbox.docker.pull_policy);

@@ -27,12 +27,11 @@ impl Nonce {
 #[derive(Debug, PartialEq)]
 pub struct Report {
     pub exit: Exit,
+    /// Of the program alone, as are CPU time and memory.
     pub wall: Duration,
-    /// Spent on making the container.
-    pub cpu_before: Duration,
-    pub peak_before: u64,
-    /// The program's largest resident set.
-    pub max_rss: u64,
+    pub cpu: Duration,
+    pub peak_memory_bytes: u64,
+    pub oom: bool,
 }
 
 impl Report {
@@ -43,7 +42,8 @@ impl Report {
         let (value, rest) = rest.split_first_chunk::<4>()?;
         let value = i32::from_le_bytes(*value);
         let (numbers, []) = rest.as_chunks::<8>() else { return None };
-        let [wall, cpu_before, peak_before, max_rss] = *numbers else { return None };
+        let numbers: [[u8; 8]; 4] = numbers.try_into().ok()?;
+        let [wall, cpu, peak_memory_bytes, oom_kills] = numbers.map(u64::from_le_bytes);
         let exit = match kind {
             0 => Exit::Code(value),
             1 => Exit::Signal(value),
@@ -52,10 +52,10 @@ impl Report {
         };
         Some(Self {
             exit,
-            wall: Duration::from_nanos(u64::from_le_bytes(wall)),
-            cpu_before: Duration::from_nanos(u64::from_le_bytes(cpu_before)),
-            peak_before: u64::from_le_bytes(peak_before),
-            max_rss: u64::from_le_bytes(max_rss),
+            wall: Duration::from_nanos(wall),
+            cpu: Duration::from_nanos(cpu),
+            peak_memory_bytes,
+            oom: oom_kills > 0,
         })
     }
 }
@@ -109,6 +109,14 @@ mod tests {
         let began = std::time::Instant::now();
         let report = report("(trap '' TERM HUP; sleep 60 & sleep 60) & disown -a; exit 3");
         assert_eq!(report.exit, Exit::Code(3));
+        assert!(began.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn told_to_end_it_ends_the_program_and_still_reports() {
+        let began = std::time::Instant::now();
+        let report = report("kill -TERM $PPID; sleep 60");
+        assert_eq!(report.exit, Exit::Signal(9));
         assert!(began.elapsed() < Duration::from_secs(30));
     }
 
