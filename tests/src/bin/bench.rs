@@ -29,12 +29,14 @@ const COMMAND: [&str; 1] = ["true"];
 async fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let rounds = match arguments.iter().position(|word| word == "--rounds").map(|at| arguments.get(at + 1)) {
-        None => 30,
-        Some(Some(count)) if count.parse::<usize>().is_ok_and(|count| count > 0) => count.parse().unwrap_or(30),
-        Some(_) => {
-            eprintln!("bench: --rounds takes a number above 0");
-            return ExitCode::from(2);
-        }
+        None => 40,
+        Some(count) => match count.and_then(|count| count.parse().ok()).filter(|count| *count > 0) {
+            Some(count) => count,
+            None => {
+                eprintln!("bench: --rounds takes a number above 0");
+                return ExitCode::from(2);
+            }
+        },
     };
 
     let services = Services::from_environment();
@@ -67,13 +69,17 @@ async fn main() -> ExitCode {
     drop(workspace);
     sandbox.settle().await;
 
-    let (ours, ours_whole, theirs) = (median(&mut ours), median(&mut ours_whole), median(&mut theirs));
-    let ratio = ours.as_secs_f64() / theirs.as_secs_f64();
+    // Of each round by itself: the two runs of a round see the same machine, those of different rounds may not.
+    let ratios = ours.iter().zip(&theirs).map(|(ours, theirs)| ours.as_secs_f64() / theirs.as_secs_f64());
+    let ratio = median(ratios.collect());
+    let (ours, ours_whole, theirs) = (median(ours), median(ours_whole), median(theirs));
     let ms = |time: Duration| time.as_secs_f64() * 1000.0;
     if arguments.iter().any(|word| word == "--json") {
         println!(
-            "{{\"rounds\": {rounds}, \"ours_p50_ms\": {:.1}, \"theirs_p50_ms\": {:.1}, \"ratio\": {ratio:.3}}}",
+            "{{\"rounds\": {rounds}, \"ours_p50_ms\": {:.1}, \"ours_with_removal_p50_ms\": {:.1}, \"theirs_p50_ms\": {:.1}, \
+             \"ratio\": {ratio:.3}}}",
             ms(ours),
+            ms(ours_whole),
             ms(theirs)
         );
     } else {
@@ -86,9 +92,9 @@ async fn main() -> ExitCode {
     if ratio <= AT_MOST { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn median(times: &mut [Duration]) -> Duration {
-    times.sort();
-    times[times.len() / 2]
+fn median<T: PartialOrd + Copy>(mut values: Vec<T>) -> T {
+    values.sort_by(|a, b| a.partial_cmp(b).expect("times are numbers"));
+    values[values.len() / 2]
 }
 
 async fn run_ours(sandbox: &dyn Sandbox, settings: &Settings, id: &RequestId, workspace: &Workspace) {
