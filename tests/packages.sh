@@ -10,6 +10,9 @@ readonly SERVICE_PACKAGES=(
     redis-cli redis-tools
     /usr/lib/rabbitmq/bin/rabbitmq-server rabbitmq-server
     mmdebstrap mmdebstrap
+    amqp-publish amqp-tools
+    docker-registry docker-registry
+    busybox busybox-static
 )
 readonly BUILD_PACKAGES=(cc build-essential)
 readonly COMPOSE_PACKAGES=(docker-compose docker-compose)

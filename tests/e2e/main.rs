@@ -4,6 +4,7 @@
 
 mod bounded;
 mod forgeries;
+mod images;
 mod languages;
 mod road;
 mod sandbox;

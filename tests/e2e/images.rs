@@ -1,0 +1,121 @@
+//! Images come when they are needed, as the policy says, and a runtime is what the settings say.
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+
+use tribunal_shared::result::ExecutionStatus;
+use tribunal_tests::requests::request;
+use tribunal_tests::{Fleet, Worker, eventually};
+
+/// A registry of our own, with one small image in it and that image nowhere else.
+struct Registry {
+    process: Child,
+    _folder: tempfile::TempDir,
+    image: String,
+}
+
+impl Registry {
+    fn start(fleet: &Fleet) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let config = folder.path().join("config.yml");
+        let storage = folder.path().join("storage");
+        let text = format!(
+            "version: 0.1\nlog: {{level: error}}\nhttp: {{addr: \"{address}\"}}\nstorage: {{filesystem: {{rootdirectory: \"{}\"}}}}\n",
+            storage.display()
+        );
+        std::fs::write(&config, text).unwrap();
+        let mut serve = Command::new("docker-registry");
+        let process = serve.arg("serve").arg(&config).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        eventually("the registry answers", || std::net::TcpStream::connect(address).is_ok());
+
+        // A static shell is all that an image needs to be judged in: process 1 brings itself along.
+        let root = folder.path().join("root");
+        std::fs::create_dir_all(root.join("bin")).unwrap();
+        let busybox = ["/bin/busybox", "/usr/bin/busybox"].into_iter().find(|path| std::path::Path::new(path).exists());
+        std::fs::copy(busybox.unwrap(), root.join("bin/sh")).unwrap();
+        let tar = folder.path().join("root.tar");
+        let packed =
+            Command::new("tar").args(["--create", "--file"]).arg(&tar).arg("--directory").arg(&root).arg(".").status();
+        assert!(packed.unwrap().success());
+        let image = format!("{address}/tiny:1");
+        fleet.docker(&["import", tar.to_str().unwrap(), &image]);
+        fleet.docker(&["push", &image]);
+        fleet.docker(&["rmi", &image]);
+        Self { process, _folder: folder, image }
+    }
+
+    fn settings(&self, policy: &str) -> [(&'static str, String); 2] {
+        [
+            ("TRIBUNAL_SANDBOX__DOCKER__PULL_POLICY", policy.to_owned()),
+            ("TRIBUNAL_LANGUAGES__TINY__IMAGE", self.image.clone()),
+        ]
+    }
+
+    fn worker(&self, fleet: &Fleet, policy: &str) -> Worker {
+        let settings = self.settings(policy);
+        let settings: Vec<_> = settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let worker = Worker::start(&fleet.settings_file(), &settings);
+        worker.await_line("connected to the queue");
+        worker
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// One language more; its image is told later.
+const TINY: &str = r#"
+    worker.max_attempts = 1
+    [languages.tiny]
+    image = "tribunal-test/unknown:1"
+    source = "solution.sh"
+    run = ["/bin/sh", "{source}"]
+    version = ["/bin/sh", "--help"]
+"#;
+
+#[tokio::test]
+async fn an_image_is_pulled_if_it_is_not_present_and_not_again() {
+    let fleet = Fleet::with(TINY).await;
+    let registry = Registry::start(&fleet);
+    let pulled = format!("\"image\":\"{}\"", registry.image);
+
+    let never = registry.worker(&fleet, "never");
+    let result = fleet.judge(request("tiny", "echo hi", &[("", "hi")])).await;
+    assert_eq!(result.status, ExecutionStatus::SandboxError);
+    assert!(result.summary.contains(&registry.image) && result.summary.contains("pull_policy"), "{}", result.summary);
+    assert!(!never.log().contains("pulled"), "{}", never.log());
+    drop(never);
+
+    let first = registry.worker(&fleet, "if_not_present");
+    let result = fleet.judge(request("tiny", "echo hi", &[("", "hi")])).await;
+    assert_eq!(result.status, ExecutionStatus::AllPassed, "{result:?}\n{}", first.log());
+    assert!(first.log().contains("\"pulled\"") && first.log().contains(&pulled), "{}", first.log());
+    drop(first);
+
+    let second = registry.worker(&fleet, "if_not_present");
+    assert!(!second.log().contains(&pulled), "{}", second.log());
+    drop(second);
+
+    let third = registry.worker(&fleet, "always");
+    assert!(third.log().contains(&pulled), "{}", third.log());
+    drop(third);
+    fleet.docker(&["rmi", "--force", &registry.image]);
+}
+
+#[tokio::test]
+async fn the_runtime_is_the_one_in_the_settings() {
+    let mut fleet = Fleet::with("sandbox.docker.runtime = \"runc\"\n").await;
+    fleet.start_worker();
+    let result = fleet.judge(request("bash", "cat", &[("1", "1")])).await;
+    assert_eq!(result.status, ExecutionStatus::AllPassed);
+
+    let unknown = [("TRIBUNAL_SANDBOX__DOCKER__RUNTIME", "no-such-runtime")];
+    let mut worker = Worker::start(&fleet.settings_file(), &unknown);
+    assert_eq!(worker.wait().code(), Some(3));
+    worker.await_line("no-such-runtime");
+}
