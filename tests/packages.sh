@@ -5,6 +5,7 @@
 readonly SERVICE_PACKAGES=(
     dockerd docker.io
     runc runc
+    runsc runsc
     iptables iptables
     redis-server redis-server
     redis-cli redis-tools

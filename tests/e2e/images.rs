@@ -3,7 +3,8 @@
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 
-use tribunal_shared::result::ExecutionStatus;
+use tribunal_shared::request::ExecutionRequest;
+use tribunal_shared::result::{ExecutionStatus, TestStatus};
 use tribunal_tests::requests::request;
 use tribunal_tests::{Fleet, Worker, eventually};
 
@@ -108,12 +109,44 @@ async fn an_image_is_pulled_if_it_is_not_present_and_not_again() {
 }
 
 #[tokio::test]
-async fn the_runtime_is_the_one_in_the_settings() {
-    let mut fleet = Fleet::with("sandbox.docker.runtime = \"runc\"\n").await;
-    fleet.start_worker();
-    let result = fleet.judge(request("bash", "cat", &[("1", "1")])).await;
-    assert_eq!(result.status, ExecutionStatus::AllPassed);
+async fn another_runtime_gives_the_same_verdicts() {
+    let code = "import os, sys, time\n\
+                word = input()\n\
+                if word == 'memory': x = bytearray(600 << 20)\n\
+                while word == 'spin': pass\n\
+                while word == 'flood': print('x' * 1000)\n\
+                if word == 'sleep': time.sleep(60)\n\
+                if word == 'signal': os.kill(os.getpid(), 11)\n\
+                if word == 'exit': sys.exit(139)\n\
+                print(word)";
+    use TestStatus::*;
+    let expected = [
+        ("right", Passed),
+        ("memory", MemoryExceeded),
+        ("spin", Timeout),
+        ("sleep", Timeout),
+        ("signal", RuntimeError),
+        ("exit", RuntimeError),
+        ("flood", OutputExceeded),
+    ];
+    let tests: Vec<_> = expected.iter().map(|(word, _)| (*word, *word)).collect();
+    for runtime in ["runc", "runsc"] {
+        let mut fleet = Fleet::with(&format!("sandbox.docker.runtime = \"{runtime}\"\n")).await;
+        fleet.start_worker();
+        let request = ExecutionRequest { timeout_ms: Some(3000), ..request("python", code, &tests) };
+        let result = fleet.judge(request).await;
+        for (test, (word, status)) in result.test_results.iter().zip(expected) {
+            assert_eq!(test.status, status, "{runtime}, {word}: {test:?}");
+        }
+        assert_eq!(result.test_results.len(), expected.len(), "{result:?}");
+        assert_eq!(result.test_results[4].signal.as_deref(), Some("SIGSEGV"));
+        assert_eq!(result.test_results[5].exit_code, Some(139));
+    }
+}
 
+#[tokio::test]
+async fn a_runtime_that_the_daemon_does_not_know_is_refused() {
+    let fleet = Fleet::new().await;
     let unknown = [("TRIBUNAL_SANDBOX__DOCKER__RUNTIME", "no-such-runtime")];
     let mut worker = Worker::start(&fleet.settings_file(), &unknown);
     assert_eq!(worker.wait().code(), Some(3));

@@ -8,7 +8,9 @@ docker_start() {
     mkdir -p "$CACHE/docker"
     # Of a killed daemon and its containerd, which dies with it: to them a zombie nobody reaps looks alive.
     as_root rm -f "$RUN/dockerd.pid" "$RUN/docker/containerd/containerd.pid"
-    echo '{}' >"$RUN/daemon.json" # not the system's file, whose options may contradict ours
+    # Not the system's file, whose options may contradict ours. gVisor is for the tests of another runtime.
+    echo '{"runtimes": {"runsc": {"path": "runsc", "runtimeArgs": ["--platform=ptrace", "--network=none"]}}}' \
+        >"$RUN/daemon.json"
     spawn docker "${ROOT[@]}" dockerd \
         --config-file "$RUN/daemon.json" \
         --host "unix://$RUN/docker.sock" \
