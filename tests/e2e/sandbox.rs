@@ -112,11 +112,9 @@ async fn there_is_no_network() {
     let redis = fleet.services.redis.trim_start_matches("redis://").trim_end_matches('/').to_owned();
     let (host, port) = redis.rsplit_once(':').unwrap();
     std::net::TcpStream::connect(&redis).expect("outside of the sandbox it can be reached");
-    let targets = json!([[host, port.parse::<u16>().unwrap()], ["1.1.1.1", 53], ["169.254.169.254", 80]]);
-    for facts in facts_in(&fleet, &format!("WHAT = 'network'\nTARGETS = {targets}")).await.each() {
-        let expected =
-            json!({"interfaces": ["lo"], "routes": [], "unix_sockets": [], "reached": [], "resolved": false});
-        assert_eq!(facts, &expected);
+    let target = json!([host, port.parse::<u16>().unwrap()]);
+    for facts in facts_in(&fleet, &format!("WHAT = 'network'\nTARGET = {target}")).await.each() {
+        assert_eq!(facts, &json!({"interfaces": ["lo"], "routes": [], "unix_sockets": [], "reached": false}));
     }
 }
 
@@ -189,7 +187,8 @@ async fn guests_find_neither_answers_nor_other_tests_nor_other_submissions() {
 #[tokio::test]
 async fn files_and_cores_are_bounded() {
     for limits in facts("limits").await.each() {
-        assert_eq!(limits["core"], json!([0, 0]));
+        // Not 0, which does not stop a dump that is piped to a program of the host's.
+        assert_eq!(limits["core"], json!([1, 1]));
         let opened = limits["opened"].as_i64().unwrap();
         assert!((1000..=1024).contains(&opened), "{opened}");
     }
@@ -389,6 +388,9 @@ async fn a_running_container_says_whose_it_is() {
     let labels = fleet.docker(&["inspect", "--format", format, &containers[0]]);
     assert_eq!(labels.trim(), format!("{} {id}", fleet.tenants()[0]));
     assert_eq!(traces(&fleet, &id).len(), 2, "a container and a workspace");
+    // Asked for, and not only so because this daemon has no network to give.
+    let network = fleet.docker(&["inspect", "--format", "{{.Config.NetworkDisabled}}", &containers[0]]);
+    assert_eq!(network.trim(), "true");
     let result = fleet.client.wait(&id, Some(PATIENCE)).await.unwrap().unwrap();
     assert_eq!(result.status, ExecutionStatus::Timeout);
     eventually("nothing is left", || traces(&fleet, &id).is_empty());

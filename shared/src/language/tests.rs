@@ -45,7 +45,7 @@ fn every_language_has_its_image_its_file_and_its_commands() {
             "openjdk:17-slim",
             "Solution.java",
             Some("javac -d . Solution.java"),
-            "java -Xmx256m Solution",
+            "java -Xmx256m -XX:+UseSerialGC -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20 Solution",
         ),
         ("javascript", "javascript", "node:20-slim", "solution.js", None, "node --max-old-space-size=256 solution.js"),
         ("go", "go", "golang:1.21-alpine", "solution.go", Some("go build -o solution solution.go"), "./solution"),

@@ -1,5 +1,5 @@
 # Prints what a guest finds in its sandbox, as one line of JSON. The line in front of this file sets WHAT, and for the
-# network TARGETS.
+# network TARGET.
 import ctypes
 import errno
 import json
@@ -59,16 +59,15 @@ def scratch(folder):
 
 
 def network():
-    def connect(address):
-        with socket.create_connection(tuple(address), timeout=5):
+    def connect():
+        with socket.create_connection(tuple(TARGET), timeout=5):
             pass
 
     return {
         "interfaces": [line.split(":")[0].strip() for line in open("/proc/net/dev").read().splitlines()[2:]],
         "routes": open("/proc/net/route").read().splitlines()[1:],
         "unix_sockets": open("/proc/net/unix").read().splitlines()[1:],
-        "reached": [address for address in TARGETS if not failure(connect, address)],
-        "resolved": not failure(socket.getaddrinfo, "example.com", 80),
+        "reached": failure(connect) is None,
     }
 
 

@@ -94,7 +94,8 @@ fn describe(shared: &Shared, invocation: &Invocation<'_>, nonce: &Nonce) -> Cont
         cap_drop: Some(vec!["ALL".into()]),
         security_opt: Some(vec!["no-new-privileges".into(), format!("seccomp={SECCOMP}")]),
         ulimits: Some(vec![
-            ulimit("core", 0),
+            // Not 0, which does not stop a dump that is piped to a program of the host's; 1 stops both kinds.
+            ulimit("core", 1),
             ulimit("nofile", 1024),
             ulimit("fsize", settings.workspace_limit_mb.max(limits.tmp_mb) * MIB),
         ]),

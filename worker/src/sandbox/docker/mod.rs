@@ -207,6 +207,11 @@ async fn greet(settings: &DockerSettings) -> Result<(Docker, SystemInfo), Sandbo
     }
 }
 
+fn host_swaps() -> bool {
+    // One line is the heading.
+    std::fs::read_to_string("/proc/swaps").is_ok_and(|swaps| swaps.lines().count() > 1)
+}
+
 /// Whether the daemon can enforce what we promise. Says what it is.
 fn check_daemon(info: SystemInfo, settings: &DockerSettings) -> Result<String, SandboxError> {
     let unfit =
@@ -215,6 +220,12 @@ fn check_daemon(info: SystemInfo, settings: &DockerSettings) -> Result<String, S
         return unfit(
             "the Docker daemon cannot limit memory, CPU time and processes",
             "Enable the memory, cpu and pids cgroup controllers in its kernel",
+        );
+    }
+    if info.swap_limit == Some(false) && host_swaps() {
+        return unfit(
+            "the Docker daemon cannot limit swap, so a program could use more memory than its limit",
+            "Boot with swapaccount=1, or turn swap off",
         );
     }
     let security = info.security_options.unwrap_or_default();
