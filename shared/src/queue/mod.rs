@@ -62,7 +62,8 @@ pub trait Broker: Send + Sync {
 
 #[async_trait]
 pub trait Consumer: Send {
-    /// Waits for the next delivery. After an error the consumer is of no more use: consume again.
+    /// Waits for the next delivery; to stop waiting loses none. After an error the consumer is of no more use: consume
+    /// again.
     async fn next(&mut self) -> Result<Delivery, QueueError>;
 
     /// Asks for no more deliveries. Those at hand can still be settled, for as long as the consumer is kept.

@@ -218,8 +218,9 @@ impl Consumer for RabbitConsumer {
     }
 
     async fn stop(&mut self) {
-        // If it fails the connection is gone, and with it the subscription.
-        let _ = self.link.channel.basic_cancel(self.deliveries.tag(), BasicCancelOptions::default()).await;
+        // If it fails, or is not answered, the connection is gone, and with it the subscription.
+        let cancel = self.link.channel.basic_cancel(self.deliveries.tag(), BasicCancelOptions::default());
+        let _ = timeout(ANSWER_WITHIN, cancel).await;
     }
 }
 
