@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use tribunal_shared::config::{LimitSettings, Settings};
 use tribunal_shared::language::Languages;
 use tribunal_shared::queue::{Broker, Message, QueueError};
-use tribunal_shared::request::{ExecutionRequest, Job, Rejection, RequestId};
+use tribunal_shared::request::{Digest, ExecutionRequest, Job, Rejection, RequestId};
 use tribunal_shared::result::ExecutionResult;
 use tribunal_shared::store::{Claim, Event, Events, ResultStore, State, StoreError};
 
@@ -54,7 +54,7 @@ impl Client {
             return Err(SubmitError::TooLarge { bytes: body.len(), limit: self.limits.max_request_bytes });
         }
 
-        match self.store.claim(&id, &request.digest()).await? {
+        match self.store.claim(&id, &Digest::of(&body)).await? {
             Claim::New | Claim::Unconfirmed => {}
             Claim::Accepted => return Ok(id),
             Claim::Conflict => return Err(SubmitError::Conflict(id)),

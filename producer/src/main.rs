@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use tribunal_producer::cli::{self, args::Arguments};
 
 /// Warnings, and the pulling of an image, which can take minutes. Not what we say ourselves and in other words: that a
@@ -10,7 +9,7 @@ use tribunal_producer::cli::{self, args::Arguments};
 const LOGGED: &str = "warn,lapin=off,tribunal_worker::run=off,tribunal_worker::sandbox::docker::images=info";
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::parse_or_exit();
     tribunal_shared::telemetry::init(LOGGED);
     cli::main(arguments)
 }

@@ -19,6 +19,10 @@ pub const CONFIG_VARIABLE: &str = "TRIBUNAL_CONFIG";
 const PREFIX: &str = "TRIBUNAL";
 const WORKING_FOLDER_FILE: &str = "tribunal.toml";
 
+const DAY_S: u64 = 24 * 60 * 60;
+const DAY_MS: u64 = DAY_S * 1000;
+const TIB_MB: u64 = 1024 * 1024;
+
 type Layers = ConfigBuilder<DefaultState>;
 
 #[derive(Debug, Clone, Deserialize)]
@@ -71,6 +75,7 @@ pub struct SandboxSettings {
     pub kind: SandboxKind,
     pub workspace_root: PathBuf,
     pub output_limit_kb: u64,
+    pub result_output_kb: u64,
     pub max_processes: u64,
     pub tmp_mb: u64,
     pub workspace_limit_mb: u64,
@@ -215,6 +220,7 @@ impl Settings {
     }
 
     fn check(&self) -> Result<(), String> {
+        self.check_bounds()?;
         for (name, range) in [("timeout_ms", self.limits.timeout_ms), ("memory_mb", self.limits.memory_mb)] {
             if !(range.min <= range.default && range.default <= range.max) {
                 return Err(format!("limits.{name}: min <= default <= max does not hold"));
@@ -227,12 +233,6 @@ impl Settings {
         if !(timeout <= total.default && total.default <= total.max) {
             return Err("limits.total_timeout_ms: limits.timeout_ms.default <= default <= max does not hold".into());
         }
-        if self.worker.max_attempts == 0 {
-            return Err("worker.max_attempts: must be at least 1".into());
-        }
-        if self.store.result_ttl_s == 0 {
-            return Err("store.result_ttl_s: must be at least 1".into());
-        }
         if self.queue.name.is_empty() || self.queue.name.len() > 200 {
             return Err("queue.name: must be 1 to 200 bytes long".into());
         }
@@ -240,6 +240,45 @@ impl Settings {
             return Err("sandbox.workspace_root: must be an absolute path".into());
         }
         Languages::new(self.languages.clone()).map_err(|error| error.to_string())?;
+        Ok(())
+    }
+
+    fn check_bounds(&self) -> Result<(), String> {
+        let Self { store, worker, sandbox, limits, .. } = self;
+        let bounds = [
+            ("store.result_ttl_s", store.result_ttl_s, 1..=10 * 365 * DAY_S),
+            ("worker.slots", worker.slots as u64, 0..=1024),
+            // The broker gives up after 20 deliveries by itself; we must do so earlier, with a result.
+            ("worker.max_attempts", worker.max_attempts.into(), 1..=10),
+            ("worker.grace_s", worker.grace_s, 0..=3600),
+            ("sandbox.output_limit_kb", sandbox.output_limit_kb, 1..=65_536),
+            ("sandbox.result_output_kb", sandbox.result_output_kb, 1..=262_144),
+            ("sandbox.max_processes", sandbox.max_processes, 1..=100_000),
+            // To a tmpfs, 0 would mean no limit.
+            ("sandbox.tmp_mb", sandbox.tmp_mb, 1..=65_536),
+            ("sandbox.workspace_limit_mb", sandbox.workspace_limit_mb, 1..=1_048_576),
+            ("sandbox.wall_allowance_ms", sandbox.wall_allowance_ms, 0..=60_000),
+            ("limits.max_code_bytes", limits.max_code_bytes as u64, 1..=u64::MAX),
+            ("limits.max_tests", limits.max_tests as u64, 1..=u64::MAX),
+            ("limits.max_request_bytes", limits.max_request_bytes as u64, 1..=u64::MAX),
+            ("limits.timeout_ms.min", limits.timeout_ms.min, 1..=DAY_MS),
+            ("limits.timeout_ms.max", limits.timeout_ms.max, 1..=DAY_MS),
+            ("limits.total_timeout_ms.max", limits.total_timeout_ms.max, 1..=DAY_MS),
+            ("limits.memory_mb.min", limits.memory_mb.min, 1..=TIB_MB),
+            ("limits.memory_mb.max", limits.memory_mb.max, 1..=TIB_MB),
+        ];
+        for (key, value, bounds) in bounds {
+            if !bounds.contains(&value) {
+                return Err(match bounds.into_inner() {
+                    (least, u64::MAX) => format!("{key}: {value} is less than {least}"),
+                    (least, most) => format!("{key}: {value} is not between {least} and {most}"),
+                });
+            }
+        }
+        let cores = limits.cpu.max;
+        if !(cores > 0.0 && cores <= 1024.0) {
+            return Err(format!("limits.cpu.max: {cores} is not more than 0 and at most 1024"));
+        }
         Ok(())
     }
 
@@ -254,8 +293,12 @@ fn responsible(variables: &HashMap<String, String>, problem: &str) -> String {
     let name = format!("{PREFIX}_{}", key.replace('.', "__")).to_uppercase();
     let mut names: Vec<_> = variables.keys().map(String::as_str).collect();
     names.sort_unstable();
-    let setting_it: Vec<_> =
-        names.iter().copied().filter(|variable| variable.to_uppercase().starts_with(&name)).collect();
+    // The key itself, or one below it: `limits.timeout_ms` may be wrong because of its `min`.
+    let sets_it = |variable: &str| match variable.to_uppercase().strip_prefix(&name) {
+        Some(rest) => rest.is_empty() || rest.starts_with("__"),
+        None => false,
+    };
+    let setting_it: Vec<_> = names.iter().copied().filter(|variable| sets_it(variable)).collect();
     if setting_it.is_empty() { names.join(", ") } else { setting_it.join(", ") }
 }
 

@@ -1,6 +1,6 @@
 //! Languages are data: a stanza of `languages.toml` is all that a new one needs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use regex::{Match, Regex};
@@ -142,7 +142,11 @@ impl Default for JavaClasses {
 impl JavaClasses {
     fn find(code: &str) -> Self {
         static NOISE: LazyLock<Regex> = LazyLock::new(|| {
-            pattern(r#"(?s)/\*.*?\*/|//[^\n]*|"""(?:\\.|[^\\])*?"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'"#)
+            // Each also matches when it is never closed: or every opening would be followed to the end of the code.
+            pattern(concat!(
+                r"(?s)/\*.*?(?:\*/|\z)|//[^\n]*",
+                r#"|"""(?:\\.|[^\\])*?(?:"""|\\?\z)|"(?:\\.|[^"\\\n])*"?|'(?:\\.|[^'\\\n])*'?"#
+            ))
         });
         static PACKAGE: LazyLock<Regex> = LazyLock::new(|| pattern(r"(?:^|[;\s])package\s+([\w$.]+)\s*;"));
         static PUBLIC: LazyLock<Regex> = LazyLock::new(|| {
@@ -213,12 +217,18 @@ pub struct LanguageError {
 impl Languages {
     pub fn new(stanzas: BTreeMap<String, Language>) -> Result<Self, LanguageError> {
         let mut languages = Self::default();
+        let names: BTreeSet<_> = stanzas.keys().cloned().collect();
         for (name, mut language) in stanzas {
             if let Some(problem) = language.problem(&name) {
                 return Err(LanguageError { language: name, problem });
             }
             for alias in &language.aliases {
-                if let Some(other) = languages.names_by_alias.insert(alias.to_lowercase(), name.clone()) {
+                let lower = alias.to_lowercase();
+                if lower != name && names.contains(&lower) {
+                    let problem = format!("alias {alias:?} is the name of another language");
+                    return Err(LanguageError { language: name, problem });
+                }
+                if let Some(other) = languages.names_by_alias.insert(lower, name.clone()) {
                     let problem = format!("alias {alias:?} belongs to {other} already");
                     return Err(LanguageError { language: name, problem });
                 }

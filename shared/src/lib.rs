@@ -5,6 +5,7 @@
 
 pub mod address;
 pub mod artifact;
+pub mod check;
 pub mod config;
 pub mod language;
 pub mod queue;

@@ -64,44 +64,58 @@ pub struct Malformed {
     pub request_id: Option<RequestId>,
 }
 
-impl ExecutionRequest {
-    pub fn from_json(body: &[u8]) -> Result<Self, Malformed> {
+impl Malformed {
+    /// The id may be found in a body that is no request otherwise.
+    fn new(field: &str, message: String, body: &[u8]) -> Self {
         #[derive(Deserialize)]
         struct OnlyId {
             request_id: String,
         }
 
+        // Not `from_slice`, which would also ask for a clean end.
+        let only_id = OnlyId::deserialize(&mut serde_json::Deserializer::from_slice(body));
+        let request_id = only_id.ok().and_then(|only| only.request_id.parse().ok());
+        Self { field: field.into(), message, request_id }
+    }
+}
+
+impl ExecutionRequest {
+    /// A body of more than `limit` bytes is not taken apart.
+    pub fn from_json_within(body: &[u8], limit: usize) -> Result<Self, Malformed> {
+        if body.len() > limit {
+            let message = format!("is {} bytes long, at most {limit} are allowed", body.len());
+            return Err(Malformed::new("request", message, body));
+        }
+        Self::from_json(body)
+    }
+
+    pub fn from_json(body: &[u8]) -> Result<Self, Malformed> {
         let mut json = serde_json::Deserializer::from_slice(body);
-        let malformed = |path: &str, error: serde_json::Error| Malformed {
+        let malformed = |path: &str, error: serde_json::Error| {
             // `.` is the whole, `?` a key that could not be read.
-            field: match path.trim_end_matches(['.', '?']) {
-                "" => "request".into(),
-                field => field.into(),
-            },
-            message: error.to_string(),
-            // Not `from_slice`, which would also ask for a clean end.
-            request_id: OnlyId::deserialize(&mut serde_json::Deserializer::from_slice(body))
-                .ok()
-                .and_then(|only| only.request_id.parse().ok()),
+            let field = match path.trim_end_matches(['.', '?']) {
+                "" => "request",
+                field => field,
+            };
+            Malformed::new(field, error.to_string(), body)
         };
         let request = serde_path_to_error::deserialize(&mut json)
             .map_err(|error| malformed(&error.path().to_string(), error.into_inner()))?;
         json.end().map_err(|error| malformed(".", error))?;
         Ok(request)
     }
-
-    /// What makes two submissions under one id the same submission.
-    pub fn digest(&self) -> Digest {
-        let canonical = serde_json::to_vec(self).expect("a request has only string keys");
-        Digest(format!("{:x}", Sha256::digest(canonical)))
-    }
 }
 
-/// SHA-256 of a request's canonical JSON, in hexadecimal.
+/// What makes two submissions under one id the same submission: SHA-256 of the body as it travels, in hexadecimal. Not of
+/// what was understood of it, which may be less on a worker that is older than its producer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Digest(String);
 
 impl Digest {
+    pub fn of(body: &[u8]) -> Self {
+        Self(format!("{:x}", Sha256::digest(body)))
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }

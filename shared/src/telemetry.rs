@@ -10,5 +10,9 @@ pub fn init(default: &str) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     // A second call, as in tests, keeps the first subscriber.
-    let _ = if std::io::stderr().is_terminal() { logs.try_init() } else { logs.json().flatten_event(true).try_init() };
+    let _ = if std::io::stderr().is_terminal() {
+        logs.try_init()
+    } else {
+        logs.json().flatten_event(true).with_span_list(false).try_init()
+    };
 }

@@ -40,6 +40,23 @@ async fn ten_gigabytes_on_stdout_end_as_output_exceeded_in_little_memory() {
 }
 
 #[tokio::test]
+async fn many_outputs_of_the_worst_kind_are_carried_in_part() {
+    // A control character takes six bytes in JSON.
+    let mut fleet = Fleet::started().await;
+    let code = "head -c 60000 /dev/zero | tr '\\0' '\\1'; head -c 60000 /dev/zero >&2";
+    let tests = vec![("", ""); 150];
+    let client = fleet.client.clone();
+    let limits = ExecutionRequest { total_timeout_ms: Some(600_000), ..request("bash", code, &tests) };
+    let id = client.submit(limits).await.unwrap();
+    let wait = async { client.wait(&id, Some(tribunal_tests::PATIENCE)).await.unwrap().expect("a result") };
+    let (result, most) = most_resident_mb(&mut fleet, wait).await;
+    assert_eq!(result.status, ExecutionStatus::AllFailed, "{}", result.summary);
+    let kept: usize = result.test_results.iter().map(|test| test.actual_output.len()).sum();
+    assert!(kept < 3 << 20, "{kept} bytes of output in a result");
+    assert!(most < 200.0, "the worker took {most} MB");
+}
+
+#[tokio::test]
 async fn a_flood_on_stderr_or_on_both_streams_ends_the_same_way() {
     let fleet = Fleet::started().await;
     for flood in ["cat /dev/zero >&2", "cat /dev/zero >&2 & cat /dev/zero"] {

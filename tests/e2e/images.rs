@@ -57,7 +57,7 @@ impl Registry {
         let settings = self.settings(policy);
         let settings: Vec<_> = settings.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let worker = Worker::start(&fleet.settings_file(), &settings);
-        worker.await_line("connected to the queue");
+        worker.await_line("all languages were looked at");
         worker
     }
 }
@@ -106,6 +106,27 @@ async fn an_image_is_pulled_if_it_is_not_present_and_not_again() {
     assert!(third.log().contains(&pulled), "{}", third.log());
     drop(third);
     fleet.docker(&["rmi", "--force", &registry.image]);
+}
+
+#[tokio::test]
+async fn an_image_that_goes_and_comes_back_is_found_again() {
+    let fleet = Fleet::with(TINY).await;
+    let image = format!("tribunal-test/passing:{}", uuid::Uuid::new_v4().simple());
+    let tag = ["tag", &fleet.services.image.clone(), &image];
+    fleet.docker(&tag);
+    let worker = Worker::start(&fleet.settings_file(), &[("TRIBUNAL_LANGUAGES__TINY__IMAGE", &image)]);
+    let run = || request("tiny", "echo hi", &[("", "hi")]);
+    assert_eq!(fleet.judge(run()).await.status, ExecutionStatus::AllPassed, "{}", worker.log());
+
+    fleet.docker(&["rmi", &image]);
+    let result = fleet.judge(run()).await;
+    assert_eq!(result.status, ExecutionStatus::SandboxError);
+    assert!(result.summary.contains(&image), "{}", result.summary);
+
+    fleet.docker(&tag);
+    assert_eq!(fleet.judge(run()).await.status, ExecutionStatus::AllPassed, "{}", worker.log());
+    drop(worker);
+    fleet.docker(&["rmi", &image]);
 }
 
 #[tokio::test]

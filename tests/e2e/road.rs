@@ -157,6 +157,29 @@ async fn the_same_request_twice_is_one_and_another_under_its_id_is_refused() {
 }
 
 #[tokio::test]
+async fn a_malformed_message_cannot_take_over_the_id_of_another_request() {
+    let mut fleet = Fleet::new().await;
+    let id = fleet.client.submit(request("bash", "cat", &[("1", "1")])).await.unwrap();
+    amqp_publish(&fleet, format!(r#"{{"request_id": "{id}", "code": 7}}"#).as_bytes());
+    fleet.start_worker();
+    assert_eq!(result_of(&fleet, id.as_str()).await.status, ExecutionStatus::AllPassed);
+    await_dead(&fleet, 1).await;
+    assert_eq!(result_of(&fleet, id.as_str()).await.status, ExecutionStatus::AllPassed);
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_large_is_answered() {
+    let mut fleet = Fleet::with("limits.max_request_bytes = 1000\n").await;
+    fleet.start_worker();
+    let large = request("bash", &"#".repeat(2000), &[("1", "1")]);
+    amqp_publish(&fleet, &serde_json::to_vec(&large).unwrap());
+    let error = result_of(&fleet, large.request_id.as_deref().unwrap()).await.error_info.unwrap();
+    assert_eq!(error.code, "VALIDATION_ERROR");
+    assert!(error.message.contains("bytes long, at most 1000"), "{}", error.message);
+    await_dead(&fleet, 1).await;
+}
+
+#[tokio::test]
 async fn every_step_can_be_followed_and_resumed() {
     let mut fleet = Fleet::new().await;
     let id = fleet.client.submit(request("c", "int main(){return 0;}", &[("", ""), ("", "x")])).await.unwrap();

@@ -7,7 +7,7 @@ use tribunal_shared::request::ExecutionRequest;
 use tribunal_shared::result::{ExecutionStatus, TestStatus};
 use tribunal_shared::store::{Event, State};
 use tribunal_tests::requests::request;
-use tribunal_tests::{Fleet, PATIENCE, eventually};
+use tribunal_tests::{Fleet, PATIENCE, Worker, eventually};
 
 use futures_util::StreamExt;
 
@@ -135,4 +135,98 @@ async fn a_request_that_we_fail_every_time_is_given_up_with_the_reason() {
     assert_eq!(result.status, ExecutionStatus::SandboxError);
     assert!(result.summary.starts_with("Gave up after 2 attempts"), "{}", result.summary);
     assert!(result.summary.contains("tribunal-test/no-such-image:1"), "{}", result.summary);
+}
+
+/// Stands between a worker and RabbitMQ, and can cut every connection.
+struct Wire {
+    address: std::net::SocketAddr,
+    cut: tokio::sync::broadcast::Sender<()>,
+}
+
+impl Wire {
+    async fn to(amqp: &str) -> Self {
+        let (_, server) = amqp.rsplit_once('@').unwrap();
+        let server = server.split('/').next().unwrap().to_owned();
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (cut, _) = tokio::sync::broadcast::channel(1);
+        let cutter = cut.clone();
+        tokio::spawn(async move {
+            while let Ok((mut worker, _)) = listener.accept().await {
+                let (server, mut cut) = (server.clone(), cutter.subscribe());
+                tokio::spawn(async move {
+                    let mut server = tokio::net::TcpStream::connect(server).await.unwrap();
+                    tokio::select! {
+                        _ = tokio::io::copy_bidirectional(&mut worker, &mut server) => {}
+                        _ = cut.recv() => {}
+                    }
+                });
+            }
+        });
+        Self { address, cut }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_connections_cost_no_attempts_and_run_nothing_twice() {
+    let fleet = Fleet::new().await;
+    let wire = Wire::to(&fleet.services.amqp).await;
+    let url = format!("amqp://guest:guest@{}/%2f", wire.address);
+    // With slots to spare: a worker without does not even look whether there is something to take.
+    let settings = [
+        ("TRIBUNAL_QUEUE__URL", url.as_str()),
+        ("TRIBUNAL_WORKER__MAX_ATTEMPTS", "2"),
+        ("TRIBUNAL_WORKER__SLOTS", "8"),
+    ];
+    let worker = Worker::start(&fleet.settings_file(), &settings);
+    let ids = [fleet.client.submit(sleeping(8)).await.unwrap(), fleet.client.submit(sleeping(8)).await.unwrap()];
+    for id in &ids {
+        eventually("it runs", || !fleet.containers_of(id.as_str()).is_empty());
+    }
+    let containers = ids.clone().map(|id| fleet.containers_of(id.as_str()));
+    for round in 2..5 {
+        wire.cut.send(()).unwrap();
+        eventually("the worker is connected again", || worker.log().matches("connected to the queue").count() == round);
+        assert_eq!(ids.clone().map(|id| fleet.containers_of(id.as_str())), containers, "{}", worker.log());
+    }
+    for id in &ids {
+        let result = fleet.client.wait(id, Some(PATIENCE)).await.unwrap().expect("a result");
+        assert_eq!(result.status, ExecutionStatus::AllPassed, "{result:?}\n{}", worker.log());
+        let events: Vec<_> = fleet.client.events(id, None).await.unwrap().map(Result::unwrap).collect().await;
+        let starts = events.iter().filter(|numbered| matches!(numbered.event, Event::Running { .. })).count();
+        assert_eq!(starts, 1, "{events:?}");
+    }
+    let broker = queue::connect(&fleet.settings.queue).unwrap();
+    tokio::time::timeout(PATIENCE, async {
+        while worker.log().matches("judged already").count() < 2 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await
+    .expect("what was delivered again is acked");
+    let depth = broker.depth().await.unwrap();
+    assert_eq!((depth.ready, depth.dead), (0, 0));
+}
+
+#[tokio::test]
+async fn interrupted_at_any_moment_judging_leaves_nothing() {
+    let fleet = Fleet::new().await;
+    let folder = fleet.folder.path().join("endless");
+    std::fs::create_dir_all(folder.join("tests")).unwrap();
+    std::fs::write(folder.join("solution.c"), "int main(void) { for (;;); }").unwrap();
+    for test in 0..4 {
+        std::fs::write(folder.join(format!("tests/{test}.in")), "").unwrap();
+        std::fs::write(folder.join(format!("tests/{test}.out")), "").unwrap();
+    }
+    for step in 0..24 {
+        let id = request("c", "", &[]).request_id.unwrap();
+        let mut judge = fleet.cli().args(["judge", "--id", &id]).arg(&folder).spawn().unwrap();
+        // The moment itself is what is tested.
+        tokio::time::sleep(Duration::from_millis(step * 25)).await;
+        let sent = std::process::Command::new("kill").args(["-INT", &judge.id().to_string()]).status();
+        assert!(sent.unwrap().success());
+        let _ = judge.wait().unwrap();
+        assert_eq!(fleet.containers_of(&id), Vec::<String>::new(), "interrupted after {} ms", step * 25);
+        assert_eq!(fleet.tenants(), Vec::<String>::new(), "interrupted after {} ms", step * 25);
+    }
 }

@@ -56,7 +56,8 @@ services_stop() {
 services_print_env() {
     services_settings >"$RUN/tribunal.toml"
     printf "export %s='%s'\n" TEST_AMQP_URL "$TEST_AMQP_URL" TEST_REDIS_URL "$TEST_REDIS_URL" \
-        TEST_DOCKER_HOST "$TEST_DOCKER_HOST" TEST_IMAGE "$TEST_IMAGE" TRIBUNAL_CONFIG "$RUN/tribunal.toml"
+        TEST_DOCKER_HOST "$TEST_DOCKER_HOST" TEST_IMAGE "$TEST_IMAGE" TRIBUNAL_CONFIG "$RUN/tribunal.toml" \
+        TRIBUNAL_QUEUE__URL "$TEST_AMQP_URL" TRIBUNAL_STORE__URL "$TEST_REDIS_URL"
 }
 
 services_settings() {

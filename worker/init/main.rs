@@ -80,8 +80,8 @@ fn main() {
             Ok(())
         });
     }
-    let spawned = command.spawn();
     let began = Instant::now();
+    let spawned = command.spawn();
     let (kind, value) = match &spawned {
         Ok(child) => match wait_for(child.id() as c_int) {
             status if status & 0x7f == 0 => (EXITED, (status >> 8) & 0xff),

@@ -1,6 +1,7 @@
 //! From a job to its result: compile, run every test, fold. Knows no queue and no store.
 
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
@@ -69,12 +70,14 @@ impl Judge<'_> {
         progress: &mpsc::UnboundedSender<Event>,
     ) -> Result<Vec<TestResult>, SandboxError> {
         let budget = Budget::new(job.limits().total_timeout);
+        let output = OutputBudget::new(self.settings.result_output_kb * 1024);
         let total = job.tests().len();
-        let budget = &budget;
+        let (budget, output) = (&budget, &output);
         let runs = (0..total).map(|index| {
             let test = &job.tests()[index];
             async move {
-                let result = self.run_test(job, test, command, workspace, budget).await?;
+                let mut result = self.run_test(job, test, command, workspace, budget).await?;
+                output.keep(&mut result.actual_output);
                 let _ = progress.send(Event::Test {
                     index,
                     total,
@@ -160,9 +163,46 @@ impl Budget {
     }
 }
 
+/// What a result may still keep of its tests' outputs, which are judged whole but not carried whole: a thousand tests at
+/// their limit would make a result, and a worker, of hundreds of megabytes.
+struct OutputBudget {
+    left: AtomicU64,
+}
+
+impl OutputBudget {
+    fn new(bytes: u64) -> Self {
+        Self { left: AtomicU64::new(bytes) }
+    }
+
+    fn keep(&self, output: &mut String) {
+        let wanted = output.len() as u64;
+        let take = |left: u64| Some(left.saturating_sub(wanted));
+        let left = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).unwrap_or_else(|left| left);
+        if wanted > left {
+            output.truncate(output.floor_char_boundary(left as usize));
+            output.push_str("… (cut)");
+            output.shrink_to_fit();
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn outputs_are_kept_whole_until_there_is_no_room_for_them() {
+        let budget = OutputBudget::new(7);
+        let kept = |text: &str| {
+            let mut text = text.to_owned();
+            budget.keep(&mut text);
+            text
+        };
+        assert_eq!(kept("12345"), "12345");
+        assert_eq!(kept("aé"), "a… (cut)");
+        assert_eq!(kept("x"), "… (cut)");
+        assert_eq!(kept(""), "");
+    }
 
     #[test]
     fn a_budget_gives_what_is_left_and_then_nothing() {

@@ -1,9 +1,8 @@
 //! Pulls requests, judges them, stores the results.
 //!
 //! `run` is the life of a delivery; `judge` knows no queue and no store; a sandbox knows no verdicts.
-//! Dependencies point one way: `run → judge → {compile, check, verdict, sandbox}`.
+//! Dependencies point one way: `run → judge → {compile, verdict, sandbox}`.
 
-mod check;
 mod compile;
 mod judge;
 pub mod run;

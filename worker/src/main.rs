@@ -2,13 +2,15 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::{Arc, Weak};
 
 use clap::Parser;
 use tokio::signal::unix::{SignalKind, signal};
 use tribunal_shared::config::Settings;
+use tribunal_shared::language::Languages;
 use tribunal_shared::{queue, store, telemetry};
 use tribunal_worker::run::{Parts, run};
-use tribunal_worker::sandbox;
+use tribunal_worker::sandbox::{self, Sandbox};
 
 /// Pulls requests from the queue, judges them and stores the results.
 #[derive(Parser)]
@@ -28,7 +30,8 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    telemetry::init("info,lapin=warn");
+    // The broker's client complains of every lost connection at length; we say it once.
+    telemetry::init("info,lapin=off");
     let settings = match Settings::load(arguments.config.as_deref()) {
         Ok(settings) => settings,
         Err(error) => return complain(&error, 2),
@@ -53,17 +56,12 @@ async fn start(settings: Settings) -> Result<(), Box<dyn std::error::Error>> {
     let mut signalled = async move || {
         tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
     };
-    let sandbox = sandbox::from_config(&settings).await?;
-    let store = store::connect(&settings.store).await?;
-    let broker = queue::connect(&settings.queue)?;
-    for language in settings.languages().iter() {
-        if let Err(error) = sandbox.prepare(language).await {
-            tracing::warn!(language = language.name(), %error, "cannot be judged here; it is tried again when asked for");
-        }
-    }
-    let name = format!("{}-{}", rustix::system::uname().nodename().to_string_lossy(), std::process::id());
+    let parts = tokio::select! {
+        parts = connect(settings) => parts?,
+        () = signalled() => return Ok(()),
+    };
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let worker = run(Parts { broker, store, sandbox, settings, name }, async {
+    let worker = run(parts, async {
         // Dropped or sent: either way it is time to stop.
         let _ = stopped.await;
     });
@@ -76,4 +74,24 @@ async fn start(settings: Settings) -> Result<(), Box<dyn std::error::Error>> {
         () = worker => Ok(()),
         () = signalled() => Err("stopped at once, by a second signal".into()),
     }
+}
+
+async fn connect(settings: Settings) -> Result<Parts, Box<dyn std::error::Error>> {
+    let sandbox = sandbox::from_config(&settings).await?;
+    let store = store::connect(&settings.store).await?;
+    let broker = queue::connect(&settings.queue)?;
+    let name = format!("{}-{}", rustix::system::uname().nodename().to_string_lossy(), std::process::id());
+    // Beside the first requests, which wait only for what they need themselves.
+    tokio::spawn(prepare_all(Arc::downgrade(&sandbox), settings.languages()));
+    Ok(Parts { broker, store, sandbox, settings, name })
+}
+
+async fn prepare_all(sandbox: Weak<dyn Sandbox>, languages: Languages) {
+    for language in languages.iter() {
+        let Some(sandbox) = sandbox.upgrade() else { return };
+        if let Err(error) = sandbox.prepare(language).await {
+            tracing::warn!(language = language.name(), %error, "cannot be judged here; it is tried again when asked for");
+        }
+    }
+    tracing::info!("all languages were looked at");
 }

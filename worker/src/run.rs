@@ -1,6 +1,7 @@
 //! The worker's loop, and the life of one delivery.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -10,7 +11,7 @@ use tracing::{Instrument, error, info, info_span, warn};
 use tribunal_shared::config::Settings;
 use tribunal_shared::language::Languages;
 use tribunal_shared::queue::{Broker, Consumer, Delivery, EXECUTION_REQUEST};
-use tribunal_shared::request::{ExecutionRequest, Job, RequestId};
+use tribunal_shared::request::{Digest, ExecutionRequest, Job, Malformed, RequestId};
 use tribunal_shared::result::ExecutionResult;
 use tribunal_shared::retry::Delays;
 use tribunal_shared::store::{Claim, Event, ResultStore, State, StoreError};
@@ -37,7 +38,8 @@ pub async fn run(parts: Parts, shutdown: impl Future<Output = ()>) {
     let slot_count = parts.settings.worker.slots();
     let grace = Duration::from_secs(parts.settings.worker.grace_s);
     let languages = parts.settings.languages();
-    let worker = Arc::new(Worker { slots: Semaphore::new(slot_count), slot_count, languages, parts });
+    let slots = Semaphore::new(slot_count);
+    let worker = Arc::new(Worker { slots, slot_count, languages, turns: Turns::default(), parts });
     info!(worker = worker.parts.name, slots = slot_count, "taking requests");
 
     let mut shutdown = std::pin::pin!(shutdown);
@@ -46,7 +48,8 @@ pub async fn run(parts: Parts, shutdown: impl Future<Output = ()>) {
     loop {
         tokio::select! {
             () = &mut shutdown => break,
-            delivery = source.next() => {
+            // Not more than there are slots, also when a new connection brings again what still runs from the old one.
+            delivery = source.next(), if running.len() < slot_count => {
                 running.spawn(Arc::clone(&worker).run_one(delivery));
             }
             Some(ended) = running.join_next() => {
@@ -112,6 +115,24 @@ struct Worker {
     languages: Languages,
     slots: Semaphore,
     slot_count: usize,
+    turns: Turns,
+}
+
+/// One at a time for each id. A request that is delivered again while it still runs here, after a lost connection, waits
+/// for the result instead of running twice.
+#[derive(Default)]
+struct Turns(Mutex<HashMap<RequestId, Arc<tokio::sync::Mutex<()>>>>);
+
+impl Turns {
+    async fn take(&self, id: &RequestId) -> tokio::sync::OwnedMutexGuard<()> {
+        let turn = {
+            let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            // Only the map itself knows of those that are over.
+            turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+            Arc::clone(turns.entry(id.clone()).or_default())
+        };
+        turn.lock_owned().await
+    }
 }
 
 /// How a delivery ends.
@@ -131,25 +152,24 @@ impl Worker {
     }
 
     async fn run_one(self: Arc<Self>, delivery: Delivery) {
-        let request = ExecutionRequest::from_json(self.body_of(&delivery));
-        let id = self.id_of(&delivery, &request);
+        let limit = self.parts.settings.limits.max_request_bytes;
+        let request = ExecutionRequest::from_json_within(&delivery.body, limit);
+        let id = id_of(&delivery, &request);
         let span = info_span!("request", id = id.as_ref().map(RequestId::as_str), attempt = delivery.attempt);
         async {
-            let end = match (id, request) {
+            let end = match id {
                 _ if delivery.kind.as_deref().is_some_and(|kind| kind != EXECUTION_REQUEST) => {
                     warn!("a message of a kind this worker does not know");
                     End::DeadLetter
                 }
-                (None, _) => {
+                None => {
                     warn!("a message without a usable request id");
                     End::DeadLetter
                 }
-                (Some(id), Err(malformed)) => {
-                    warn!(%malformed, "a malformed message");
-                    self.store(&id, &ExecutionResult::invalid(&id, &malformed.to_string())).await;
-                    End::DeadLetter
+                Some(id) => {
+                    let _turn = self.turns.take(&id).await;
+                    self.answer(&id, Digest::of(&delivery.body), request, delivery.attempt).await
                 }
-                (Some(id), Ok(request)) => self.judge_and_store(&id, request, delivery.attempt).await,
             };
             let settled = match end {
                 End::Ack => delivery.ack().await,
@@ -165,9 +185,14 @@ impl Worker {
         .await;
     }
 
-    async fn judge_and_store(&self, id: &RequestId, mut request: ExecutionRequest, attempt: u32) -> End {
-        request.request_id.get_or_insert_with(|| id.to_string());
-        let digest = request.digest();
+    /// Sees to it that there is a result under the id, unless the id is somebody else's.
+    async fn answer(
+        &self,
+        id: &RequestId,
+        digest: Digest,
+        request: Result<ExecutionRequest, Malformed>,
+        attempt: u32,
+    ) -> End {
         match insist("claiming the id", || self.parts.store.claim(id, &digest)).await {
             Claim::New | Claim::Unconfirmed => {}
             Claim::Accepted => {
@@ -181,6 +206,16 @@ impl Worker {
                 return End::DeadLetter;
             }
         }
+        let mut request = match request {
+            Ok(request) => request,
+            Err(malformed) => {
+                // Not the message: it may quote what it found.
+                warn!(field = malformed.field, "a malformed message");
+                self.store(id, &ExecutionResult::invalid(id, &malformed.to_string())).await;
+                return End::DeadLetter;
+            }
+        };
+        request.request_id.get_or_insert_with(|| id.to_string());
         let job = match Job::check(request, &self.parts.settings.limits, &self.languages) {
             Ok(job) => job,
             Err(rejection) => {
@@ -255,24 +290,15 @@ impl Worker {
             info!("another worker was first");
         }
     }
+}
 
-    /// A body too large to be a request is not even parsed.
-    fn body_of<'a>(&self, delivery: &'a Delivery) -> &'a [u8] {
-        if delivery.body.len() > self.parts.settings.limits.max_request_bytes { b"(too large)" } else { &delivery.body }
-    }
-
-    /// The request's own id, or else the message's.
-    fn id_of(
-        &self,
-        delivery: &Delivery,
-        request: &Result<ExecutionRequest, tribunal_shared::request::Malformed>,
-    ) -> Option<RequestId> {
-        let own = match request {
-            Ok(request) => request.request_id.as_deref().map(|id| id.parse().ok()),
-            Err(malformed) => malformed.request_id.clone().map(Some),
-        };
-        own.unwrap_or_else(|| delivery.message_id.as_deref()?.parse().ok())
-    }
+/// The request's own id, or else the message's.
+fn id_of(delivery: &Delivery, request: &Result<ExecutionRequest, Malformed>) -> Option<RequestId> {
+    let own = match request {
+        Ok(request) => request.request_id.as_deref().map(|id| id.parse().ok()),
+        Err(malformed) => malformed.request_id.clone().map(Some),
+    };
+    own.unwrap_or_else(|| delivery.message_id.as_deref()?.parse().ok())
 }
 
 /// Until the store answers. Meanwhile the request stays unsettled and its slot taken, so nothing new comes in.

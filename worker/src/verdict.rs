@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use tribunal_shared::check;
 use tribunal_shared::request::Test;
 use tribunal_shared::result::{TestResult, TestStatus};
 
-use crate::check;
 use crate::sandbox::{Captured, Exit, Killed, Outcome};
 
 /// What a result keeps of stderr: its end, where the reason stands.
-const STDERR_BYTES: usize = 4096;
+const STDERR_BYTES: usize = 2048;
 
 /// The result of one test. `timeout` is the limit the program was given, on CPU time and on wall time alike.
 pub fn of_test(test: &Test, timeout: Duration, outcome: Outcome) -> TestResult {

@@ -1,9 +1,11 @@
 //! What can be typed.
 
+use std::ffi::OsString;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, Parser, Subcommand};
 use tribunal_shared::request::RequestId;
 
@@ -12,7 +14,8 @@ Exit codes:
   0    all tests passed (or the command did what it should)
   1    judged, and not all tests passed
   2    bad request or bad usage
-  3    infrastructure: queue, store or sandbox failed, or the time to wait ran out
+  3    infrastructure: queue, store or sandbox failed
+  4    no result yet: queued or running, or the time to wait ran out
   130  interrupted
   141  nobody reads the output any more";
 
@@ -47,6 +50,26 @@ pub struct Arguments {
     pub settings: SettingsArguments,
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Arguments {
+    /// Parses what was typed, or ends with what is wrong with it.
+    pub fn parse_or_exit() -> Self {
+        let words: Vec<_> = std::env::args_os().collect();
+        Self::try_parse_from(&words).unwrap_or_else(|error| with_hint(error, &words).exit())
+    }
+}
+
+/// `--wait 5` would be ambiguous beside a path, and is told to be `--wait=5`.
+fn with_hint(mut error: clap::Error, words: &[OsString]) -> clap::Error {
+    let seconds = words.iter().skip_while(|word| *word != "--wait").nth(1).and_then(|word| word.to_str());
+    if let Some(seconds) =
+        seconds.filter(|word| error.kind() == ErrorKind::UnknownArgument && word.parse::<u64>().is_ok())
+    {
+        let hint = format!("to wait for {seconds} seconds, write '--wait={seconds}'");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+    }
+    error
 }
 
 #[derive(Debug, Args)]
@@ -92,7 +115,8 @@ Examples:
     Submit(Submit),
     /// Print the result of a request, or how far it is
     #[command(after_help = format!("\
-Without --wait, a request that is queued or running prints just that, with exit code 0.
+Without --wait, a request that is queued or running prints just that, with exit code 4; as JSON,
+{{\"request_id\": …, \"state\": …}}, where state is queued, running or unknown.
 
 Examples:
   tribunal result 01890a5d-ac96-774b-bcce-b302099a8057
@@ -266,6 +290,17 @@ mod tests {
         assert_eq!(submit(&["--wait=7"]).wait.wait(), Wait::For(Duration::from_secs(7)));
         assert!(Arguments::try_parse_from(["tribunal", "submit", "x", "--wait", "7"]).is_err());
         assert!(Arguments::try_parse_from(["tribunal", "submit", "x", "--wait=0"]).is_err());
+    }
+
+    #[test]
+    fn seconds_after_a_space_are_told_to_come_after_an_equals_sign() {
+        let error = |words: &[&str]| {
+            let words: Vec<_> = ["tribunal", "result", "x"].iter().chain(words).map(OsString::from).collect();
+            with_hint(Arguments::try_parse_from(&words).unwrap_err(), &words).to_string()
+        };
+        assert!(error(&["--wait", "7"]).contains("write '--wait=7'"), "{}", error(&["--wait", "7"]));
+        assert!(!error(&["--wait", "--jsn"]).contains("--wait="));
+        assert!(!error(&["7"]).contains("--wait="));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Where an answer first differs from the expected one, in the eyes of the checker.
 
+use tribunal_shared::check;
+
 use super::escape;
 
 /// What is shown of a line.
@@ -18,41 +20,17 @@ pub struct Difference {
 
 /// `None` if the checker sees no difference: space at the end of lines and empty lines at the end do not count.
 pub fn first(expected: &str, actual: &str) -> Option<Difference> {
-    let (expected, actual) = (lines(expected), lines(actual));
+    let (expected, actual) = (check::lines(expected.as_bytes()), check::lines(actual.as_bytes()));
     let longer = expected.len().max(actual.len());
     let index = (0..longer).find(|&index| expected.get(index) != actual.get(index))?;
-    let (expected, actual) = (expected.get(index).copied(), actual.get(index).copied());
-    let same = match (expected, actual) {
+    let line = |lines: &[&[u8]]| lines.get(index).map(|line| String::from_utf8_lossy(line).into_owned());
+    let (expected, actual) = (line(&expected), line(&actual));
+    let same = match (&expected, &actual) {
         (Some(expected), Some(actual)) => expected.chars().zip(actual.chars()).take_while(|(a, b)| a == b).count(),
         _ => 0,
     };
-    let shown = |line: Option<&str>| line.map(|line| around(line, same));
+    let shown = |line: Option<String>| line.map(|line| around(&line, same));
     Some(Difference { line: index + 1, expected: shown(expected), actual: shown(actual) })
-}
-
-/// The lines as the checker compares them.
-fn lines(text: &str) -> Vec<&str> {
-    let mut lines = Vec::new();
-    let mut rest = text;
-    while let Some(end) = rest.find(ends_line) {
-        lines.push(rest[..end].trim_end_matches(is_space));
-        let ending =
-            if rest[end..].starts_with("\r\n") { 2 } else { rest[end..].chars().next().map_or(0, char::len_utf8) };
-        rest = &rest[end + ending..];
-    }
-    lines.push(rest.trim_end_matches(is_space));
-    while lines.last().is_some_and(|line| line.is_empty()) {
-        lines.pop();
-    }
-    lines
-}
-
-fn ends_line(c: char) -> bool {
-    matches!(c, '\n' | '\r' | '\x0b' | '\x0c' | '\x1c'..='\x1e' | '\u{85}' | '\u{2028}' | '\u{2029}')
-}
-
-fn is_space(c: char) -> bool {
-    c.is_whitespace() || matches!(c, '\x1c'..='\x1f')
 }
 
 /// The line, or the part of it around the character at `place`. It is cut first and escaped then, so that no escape is

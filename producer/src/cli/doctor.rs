@@ -6,7 +6,8 @@ use serde::Serialize;
 use tokio::time::timeout;
 use tribunal_shared::address;
 use tribunal_shared::config::Settings;
-use tribunal_shared::{queue, store};
+use tribunal_shared::queue::{self, Depth};
+use tribunal_shared::store;
 
 use super::args::Doctor;
 use super::exit::{Exit, Failure};
@@ -51,11 +52,18 @@ async fn queue(settings: &Settings) -> Check {
         "memory" => Check::new("queue", Err(only_here("queue.url"))),
         _ => {
             let found = within(ANSWER_WITHIN, &address, depth).await;
-            let detail =
-                found.map(|depth| format!("{address}, {} requests waiting, {} dead letters", depth.ready, depth.dead));
-            Check::new("RabbitMQ", detail)
+            Check::new("RabbitMQ", found.map(|depth| format!("{address}, {}", told(depth))))
         }
     }
+}
+
+fn told(Depth { ready, dead, consumers }: Depth) -> String {
+    let workers = match consumers {
+        0 => "no worker connected: submissions will wait until one is started".into(),
+        1 => "1 worker connected".into(),
+        _ => format!("{consumers} workers connected"),
+    };
+    format!("{ready} requests waiting, {dead} dead letters, {workers}")
 }
 
 async fn store(settings: &Settings) -> Check {
@@ -116,6 +124,14 @@ mod tests {
         for check in [queue(&settings).await, store(&settings).await] {
             assert!(!check.ok && check.detail.contains("one process"), "{check:?}");
         }
+    }
+
+    #[test]
+    fn a_fleet_without_workers_is_no_failure_but_said() {
+        let depth = |consumers| Depth { ready: 2, dead: 0, consumers };
+        assert_eq!(told(depth(3)), "2 requests waiting, 0 dead letters, 3 workers connected");
+        assert!(told(depth(1)).ends_with("1 worker connected"));
+        assert!(told(depth(0)).ends_with("no worker connected: submissions will wait until one is started"));
     }
 
     #[tokio::test(start_paused = true)]

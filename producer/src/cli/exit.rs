@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use tribunal_shared::config::SettingsError;
 use tribunal_shared::queue::QueueError;
-use tribunal_shared::request::{Problem, Rejection};
+use tribunal_shared::request::{Problem, Rejection, RequestId};
 use tribunal_shared::result::{ExecutionResult, ExecutionStatus};
 use tribunal_shared::store::StoreError;
 
@@ -19,6 +19,7 @@ pub enum Exit {
     NotAllPassed = 1,
     BadRequest = 2,
     Infrastructure = 3,
+    NoResultYet = 4,
     Interrupted = 130,
     ReaderGone = 141,
 }
@@ -58,7 +59,11 @@ pub enum Failure {
     /// The request did not pass validation.
     Rejected(Rejection),
     Infrastructure(String),
+    /// The time to wait for it ran out.
+    NoResultYet(String),
     Interrupted,
+    /// Interrupted while a request went its way, which goes on without us.
+    StoppedWaiting(RequestId),
     /// Whatever read our output has closed it. There is nothing to say, and nobody to say it to.
     ReaderGone,
 }
@@ -68,14 +73,15 @@ impl Failure {
         match self {
             Self::Usage(_) | Self::Rejected(_) => Exit::BadRequest,
             Self::Infrastructure(_) => Exit::Infrastructure,
-            Self::Interrupted => Exit::Interrupted,
+            Self::NoResultYet(_) => Exit::NoResultYet,
+            Self::Interrupted | Self::StoppedWaiting(_) => Exit::Interrupted,
             Self::ReaderGone => Exit::ReaderGone,
         }
     }
 
     pub fn print(&self) {
         match self {
-            Self::Usage(message) | Self::Infrastructure(message) => complain(message),
+            Self::Usage(message) | Self::Infrastructure(message) | Self::NoResultYet(message) => complain(message),
             Self::Rejected(rejection) => {
                 complain("the request is not valid:");
                 for Problem { field, message } in problems(rejection) {
@@ -83,6 +89,9 @@ impl Failure {
                 }
             }
             Self::Interrupted => complain("interrupted"),
+            Self::StoppedWaiting(id) => {
+                complain(&format!("interrupted; ask again with `tribunal result {id} --wait`"));
+            }
             Self::ReaderGone => {}
         }
     }
@@ -134,7 +143,7 @@ impl From<SubmitError> for Failure {
 impl From<QueueError> for Failure {
     fn from(error: QueueError) -> Self {
         match error {
-            QueueError::UnknownScheme { .. } => Self::Usage(error.to_string()),
+            QueueError::UnknownScheme { .. } | QueueError::NoTls { .. } => Self::Usage(error.to_string()),
             _ => Self::Infrastructure(error.to_string()),
         }
     }
@@ -143,7 +152,7 @@ impl From<QueueError> for Failure {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         match error {
-            StoreError::UnknownScheme { .. } => Self::Usage(error.to_string()),
+            StoreError::UnknownScheme { .. } | StoreError::NoTls { .. } => Self::Usage(error.to_string()),
             _ => Self::Infrastructure(error.to_string()),
         }
     }
@@ -151,7 +160,6 @@ impl From<StoreError> for Failure {
 
 #[cfg(test)]
 mod tests {
-    use tribunal_shared::request::RequestId;
     use tribunal_shared::result::{TestResult, TestStatus};
 
     use super::*;

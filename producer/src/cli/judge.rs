@@ -9,7 +9,10 @@ use super::progress::Progress;
 use super::{load, result};
 
 pub async fn run(arguments: Judge, settings: Settings) -> Result<Exit, Failure> {
-    let request = load::load(&arguments.request, &settings)?;
+    let request = match load::load(&arguments.request, &settings) {
+        Ok(request) => request,
+        Err(error) => return result::not_loaded(error, arguments.request.id, arguments.json),
+    };
     let (named, language) = (request.request_id.clone(), settings.languages().get(&request.language));
     let embedded = Embedded::new(settings);
     let client = embedded.client();

@@ -3,6 +3,7 @@
 use std::task::Poll;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tribunal_shared::request::RequestId;
 
 use super::exit::Failure;
 
@@ -14,6 +15,14 @@ impl Signals {
         let listen =
             |kind| signal(kind).map_err(|error| Failure::Infrastructure(format!("cannot listen for signals: {error}")));
         Ok(Self([listen(SignalKind::interrupt())?, listen(SignalKind::terminate())?, listen(SignalKind::hangup())?]))
+    }
+
+    /// Waits for a request that goes on when we are told to stop, and can be asked for later.
+    pub async fn or_later<T>(id: &RequestId, work: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+        Self::listen()?.or(work).await.map_err(|failure| match failure {
+            Failure::Interrupted => Failure::StoppedWaiting(id.clone()),
+            other => other,
+        })
     }
 
     pub async fn next(&mut self) {

@@ -4,10 +4,14 @@ use tribunal_shared::config::Settings;
 
 use super::args::{Submit, Wait};
 use super::exit::{Exit, Failure, note};
+use super::signals::Signals;
 use super::{fleet, load, output, result};
 
 pub async fn run(arguments: Submit, settings: &Settings) -> Result<Exit, Failure> {
-    let request = load::load(&arguments.request, settings)?;
+    let request = match load::load(&arguments.request, settings) {
+        Ok(request) => request,
+        Err(error) => return result::not_loaded(error, arguments.request.id, arguments.json),
+    };
     let client = fleet::client(settings).await?;
     let named = request.request_id.clone();
     let id = match client.submit(request).await {
@@ -19,7 +23,10 @@ pub async fn run(arguments: Submit, settings: &Settings) -> Result<Exit, Failure
         output::print(&format!("{id}\n"))?;
         return Ok(Exit::Success);
     }
-    // Not on stdout, which is for the result; but whoever does not wait to the end needs it.
-    note(&format!("submitted as {id}"));
-    result::wait_and_show(&client, &id, wait, arguments.json).await
+    Signals::or_later(&id, async {
+        // Not on stdout, which is for the result; but whoever does not wait to the end needs it.
+        note(&format!("submitted as {id}"));
+        result::wait_and_show(&client, &id, wait, arguments.json).await
+    })
+    .await
 }

@@ -6,6 +6,7 @@ use tribunal_shared::store::{Event, State};
 
 use super::args::Watch;
 use super::exit::{Exit, Failure};
+use super::signals::Signals;
 use super::{escape, fleet, output, render, result};
 
 const LONGEST_NAME: usize = 60;
@@ -16,11 +17,15 @@ pub async fn run(Watch { id }: Watch, settings: &Settings) -> Result<Exit, Failu
     if client.poll(&id).await? == State::Unknown {
         return Err(result::unknown(&id));
     }
-    let mut events = client.events(&id, None).await?;
-    let mut lines = Lines::default();
-    while let Some(event) = events.next().await {
-        output::print(&format!("{}\n", lines.line(&event?.event)))?;
-    }
+    Signals::or_later(&id, async {
+        let mut events = client.events(&id, None).await?;
+        let mut lines = Lines::default();
+        while let Some(event) = events.next().await {
+            output::print(&format!("{}\n", lines.line(&event?.event)))?;
+        }
+        Ok(())
+    })
+    .await?;
     match client.poll(&id).await? {
         State::Done(result) => Ok(Exit::of(&result)),
         _ => Err(result::unknown(&id)),

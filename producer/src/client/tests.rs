@@ -55,7 +55,7 @@ impl Broker for Refusing {
     }
 
     async fn depth(&self) -> Result<Depth, QueueError> {
-        Ok(Depth { ready: 0, dead: 0 })
+        Ok(Depth::default())
     }
 }
 
@@ -91,6 +91,10 @@ async fn an_id_is_not_lent_to_another_body() {
     assert_eq!(broker.depth().await.unwrap().ready, 1);
 }
 
+fn digest(request: &ExecutionRequest) -> Digest {
+    Digest::of(&serde_json::to_vec(request).unwrap())
+}
+
 #[tokio::test]
 async fn a_request_that_the_queue_refuses_leaves_its_id_free() {
     let Bench { client, store, .. } = bench_with(Arc::new(Refusing));
@@ -99,13 +103,13 @@ async fn a_request_that_the_queue_refuses_leaves_its_id_free() {
     let id = "a".parse().unwrap();
     assert_eq!(client.poll(&id).await.unwrap(), State::Unknown);
     let other = ExecutionRequest { code: "print(2)".into(), ..request(Some("a")) };
-    assert_eq!(store.claim(&id, &other.digest()).await.unwrap(), Claim::New);
+    assert_eq!(store.claim(&id, &digest(&other)).await.unwrap(), Claim::New);
 }
 
 #[tokio::test]
 async fn what_was_never_confirmed_is_published_again() {
     let Bench { client, broker, store } = bench();
-    store.claim(&"a".parse().unwrap(), &request(Some("a")).digest()).await.unwrap();
+    store.claim(&"a".parse().unwrap(), &digest(&request(Some("a")))).await.unwrap();
     client.submit(request(Some("a"))).await.unwrap();
     assert_eq!(broker.depth().await.unwrap().ready, 1);
 }

@@ -73,14 +73,18 @@ fn a_queue_that_is_down_is_named_with_its_address_and_a_remedy() {
 fn a_sandbox_that_is_down_is_named_with_its_address_and_a_remedy() {
     let folder = tempdir().unwrap();
     let (_listener, mute) = silent();
-    for host in ["unix:///no/such/socket".to_owned(), format!("tcp://127.0.0.1:{mute}")] {
+    for (host, reason) in [
+        ("unix:///no/such/socket".to_owned(), "cannot reach"),
+        (format!("tcp://127.0.0.1:{}", closed()), "cannot reach"),
+        (format!("tcp://127.0.0.1:{mute}"), "no answer within"),
+    ] {
         let with_host = |arguments: &[&str]| {
             let mut command = tribunal(folder.path());
             command.env("TRIBUNAL_SANDBOX__WORKSPACE_ROOT", folder.path());
             run(command.env("TRIBUNAL_SANDBOX__DOCKER__HOST", &host).args(arguments))
         };
         let ran = with_host(&["judge", example("two_sum").to_str().unwrap()]);
-        is_down(&ran, &["Docker", &host, "TRIBUNAL_SANDBOX__DOCKER__HOST"]);
+        is_down(&ran, &["Docker", &host, reason, "TRIBUNAL_SANDBOX__DOCKER__HOST"]);
 
         let ran = with_host(&["languages"]);
         is_down(&ran, &["Docker", &host]);
@@ -91,7 +95,10 @@ fn a_sandbox_that_is_down_is_named_with_its_address_and_a_remedy() {
 #[test]
 fn doctor_finds_everything_that_is_down_at_once() {
     let (listeners, ports): (Vec<_>, Vec<_>) = [silent(), silent(), silent()].into_iter().unzip();
-    for [queue, store, docker] in [[closed(), closed(), closed()], [ports[0], ports[1], ports[2]]] {
+    let silent = [ports[0], ports[1], ports[2]];
+    for ([queue, store, docker], reason) in
+        [([closed(), closed(), closed()], "cannot reach"), (silent, "no answer within")]
+    {
         let down = |arguments: &[&str]| {
             let mut command = tribunal(Path::new("/"));
             command.env("TRIBUNAL_SANDBOX__DOCKER__HOST", format!("tcp://127.0.0.1:{docker}"));
@@ -103,7 +110,7 @@ fn doctor_finds_everything_that_is_down_at_once() {
         assert!(ran.took < AT_ONCE, "took {:?}", ran.took);
         for port in [queue, store, docker] {
             let line = ran.stdout.lines().find(|line| line.contains(&format!(":{port}")));
-            assert!(line.is_some_and(|line| line.starts_with("✗ ")), "{}", ran.stdout);
+            assert!(line.is_some_and(|line| line.starts_with("✗ ") && line.contains(reason)), "{}", ran.stdout);
         }
         assert!(ran.stdout.ends_with("tribunal-worker: does not work\n"), "{}", ran.stdout);
 

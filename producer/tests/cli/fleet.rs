@@ -1,5 +1,6 @@
 //! `submit`, `result` and `watch` on real services, with the test in the worker's place.
 
+use std::io::{BufRead as _, BufReader, Read};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use tribunal_shared::request::{ExecutionRequest, RequestId};
 use tribunal_shared::result::{ExecutionResult, TestResult, TestStatus};
 use tribunal_shared::store::{self, Event, ResultStore};
 
-use crate::common::{example, run, service, tribunal};
+use crate::common::{Ran, example, run, service, tribunal};
 
 /// A queue of one test's own, and the store.
 struct Fleet {
@@ -21,10 +22,10 @@ struct Fleet {
 }
 
 impl Fleet {
-    async fn new(queue: &str) -> Self {
+    async fn new() -> Self {
         let mut settings = Settings::defaults();
         settings.queue.url = service("TEST_AMQP_URL");
-        settings.queue.name = format!("tribunal-cli-{queue}");
+        settings.queue.name = format!("tribunal-cli-{}", RequestId::generate());
         settings.store.url = service("TEST_REDIS_URL");
         let broker = queue::connect(&settings.queue).unwrap();
         let store = store::connect(&settings.store).await.unwrap();
@@ -45,6 +46,18 @@ impl Fleet {
         let request = ExecutionRequest::from_json(&delivery.body).unwrap();
         delivery.ack().await.unwrap();
         request
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        for queue in ["requests", "dead"] {
+            let mut command = Command::new("amqp-delete-queue");
+            command.arg(format!("--url={}", self.settings.queue.url));
+            command.args(["-q", &format!("{}.{queue}", self.settings.queue.name)]);
+            // Some tests make no queues.
+            let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        }
     }
 }
 
@@ -69,19 +82,30 @@ fn passed(id: &RequestId) -> ExecutionResult {
     ExecutionResult::from_tests(id, vec![test], 9)
 }
 
+/// What is printed in place of a result: whose, and what is known.
+fn state(ran: &Ran) -> (String, String) {
+    let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
+    let text = |key: &str| json[key].as_str().unwrap().to_owned();
+    (text("request_id"), text("state"))
+}
+
 #[tokio::test]
 async fn a_request_goes_in_and_its_result_comes_out() {
-    let fleet = Fleet::new("road").await;
+    let fleet = Fleet::new().await;
     let id = RequestId::generate();
     let ran = run(&mut fleet.tribunal(&["submit", &two_sum(), "--id", id.as_str()]));
     assert_eq!((ran.code, ran.stdout), (0, format!("{id}\n")), "{}", ran.stderr);
     let ran = run(&mut fleet.tribunal(&["result", id.as_str()]));
-    assert_eq!((ran.code, ran.stdout.as_str()), (0, "queued\n"), "{}", ran.stderr);
+    assert_eq!((ran.code, ran.stdout.as_str()), (4, "queued\n"), "{}", ran.stderr);
     let ran = run(&mut fleet.tribunal(&["result", id.as_str(), "--json"]));
-    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (0, "", "queued\n"));
+    assert_eq!((ran.code, state(&ran)), (4, (id.to_string(), "queued".into())));
+    assert_eq!(ran.stderr, "");
     let ran = run(&mut fleet.tribunal(&["result", id.as_str(), "--wait=1"]));
-    assert_eq!(ran.code, 3);
+    assert_eq!((ran.code, ran.stdout.as_str()), (4, ""));
     assert!(ran.stderr.contains("no result within 1 s"), "{}", ran.stderr);
+    fleet.store.record(&id, &Event::Running { worker: "lost".into(), attempt: 1 }).await.unwrap();
+    let ran = run(&mut fleet.tribunal(&["result", id.as_str(), "--wait=1", "--json"]));
+    assert_eq!((ran.code, state(&ran)), (4, (id.to_string(), "running".into())));
 
     let mut children = Vec::new();
     for arguments in [&["watch", id.as_str()][..], &["result", id.as_str(), "--wait"]] {
@@ -97,7 +121,7 @@ async fn a_request_goes_in_and_its_result_comes_out() {
         execution_time_ms: 7,
         memory_used_kb: 2048,
     };
-    for event in [Event::Running { worker: "one".into(), attempt: 1 }, Event::Compiled { time_ms: 3 }, test] {
+    for event in [Event::Running { worker: "one".into(), attempt: 2 }, Event::Compiled { time_ms: 3 }, test] {
         fleet.store.record(&id, &event).await.unwrap();
     }
     assert!(fleet.store.put(&id, &passed(&id)).await.unwrap());
@@ -106,7 +130,7 @@ async fn a_request_goes_in_and_its_result_comes_out() {
     let (watched, waited) = (outputs.next().unwrap(), outputs.next().unwrap());
     assert_eq!(
         String::from_utf8_lossy(&watched.stdout),
-        "queued\nrunning on one\ncompiled in 3 ms\n1/1 test_1\\u{1b}[2J passed 7 ms 2.0 MB\nAll 1 test cases passed\n"
+        "queued\nrunning on lost\nrunning again on one, from the beginning (attempt 2)\ncompiled in 3 ms\n1/1 test_1\\u{1b}[2J passed 7 ms 2.0 MB\nAll 1 test cases passed\n"
     );
     assert_eq!((watched.status.code(), waited.status.code()), (Some(0), Some(0)));
     assert!(String::from_utf8_lossy(&waited.stdout).ends_with("\nAll 1 test cases passed\n"));
@@ -118,7 +142,7 @@ async fn a_request_goes_in_and_its_result_comes_out() {
 
 #[tokio::test]
 async fn submitting_again_is_safe_and_another_body_is_a_conflict() {
-    let fleet = Fleet::new("again").await;
+    let fleet = Fleet::new().await;
     let id = RequestId::generate();
     for _ in 0..2 {
         let ran = run(&mut fleet.tribunal(&["submit", &two_sum(), "--id", id.as_str()]));
@@ -133,7 +157,7 @@ async fn submitting_again_is_safe_and_another_body_is_a_conflict() {
 
 #[tokio::test]
 async fn waiting_after_submitting_prints_the_result() {
-    let fleet = Fleet::new("wait").await;
+    let fleet = Fleet::new().await;
     let mut command = fleet.tribunal(&["submit", &two_sum(), "--wait", "--json"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let id: RequestId = fleet.take().await.request_id.unwrap().parse().unwrap();
@@ -147,7 +171,7 @@ async fn waiting_after_submitting_prints_the_result() {
 
 #[tokio::test]
 async fn an_id_nobody_submitted_is_unknown() {
-    let fleet = Fleet::new("unknown").await;
+    let fleet = Fleet::new().await;
     let id = RequestId::generate();
     for arguments in [
         &["result", id.as_str()][..],
@@ -159,4 +183,53 @@ async fn an_id_nobody_submitted_is_unknown() {
         assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{arguments:?}");
         assert!(ran.stderr.starts_with(&format!("tribunal: {id} is unknown")), "{}", ran.stderr);
     }
+    for arguments in [&["result", id.as_str(), "--json"][..], &["result", id.as_str(), "--json", "--wait=1"]] {
+        let ran = run(&mut fleet.tribunal(arguments));
+        assert_eq!((ran.code, state(&ran)), (2, (id.to_string(), "unknown".into())));
+    }
+}
+
+#[tokio::test]
+async fn who_stops_waiting_is_told_how_to_ask_again() {
+    let fleet = Fleet::new().await;
+    let id = RequestId::generate();
+    let (two_sum, again) = (two_sum(), format!("interrupted; ask again with `tribunal result {id} --wait`"));
+    let submit = ["submit", &two_sum, "--id", id.as_str(), "--wait"];
+    for (arguments, said) in [(&submit[..], "submitted as"), (&["watch", id.as_str()], "queued")] {
+        let mut command = fleet.tribunal(arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let first: Box<dyn Read> = match arguments[0] {
+            "submit" => Box::new(child.stderr.take().unwrap()),
+            _ => Box::new(child.stdout.take().unwrap()),
+        };
+        // From its first line on it waits.
+        let (mut first, mut text) = (BufReader::new(first), String::new());
+        first.read_line(&mut text).unwrap();
+        assert!(text.starts_with(said), "{text}");
+        let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+        first.read_to_string(&mut text).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130));
+        text.push_str(&String::from_utf8_lossy(&output.stderr));
+        assert!(text.ends_with(&format!("tribunal: {again}\n")), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn doctor_counts_the_workers() {
+    let fleet = Fleet::new().await;
+    let queue = || {
+        let mut doctor = fleet.tribunal(&["doctor", "--json"]);
+        doctor.env("TRIBUNAL_SANDBOX__WORKSPACE_ROOT", fleet.folder.path());
+        let ran = run(doctor.env("TRIBUNAL_SANDBOX__DOCKER__HOST", "unix:///no/such/socket"));
+        let checks: Vec<serde_json::Value> = serde_json::from_str(&ran.stdout).unwrap();
+        let check = checks.into_iter().find(|check| check["check"] == "RabbitMQ").unwrap();
+        (check["ok"].as_bool().unwrap(), check["detail"].as_str().unwrap().to_owned())
+    };
+    let (ok, told) = queue();
+    assert!(ok && told.contains("no worker connected: submissions will wait until one is started"), "{told}");
+    let _worker = fleet.broker.consume(1).await.unwrap();
+    let (ok, told) = queue();
+    assert!(ok && told.contains("1 worker connected"), "{told}");
 }

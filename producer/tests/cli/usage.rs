@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Output, Stdio};
 
 use tempfile::tempdir;
 
@@ -88,21 +88,41 @@ fn a_bad_request_is_told_in_full_and_needs_no_sandbox() {
     assert_eq!(result["request_id"], "mine");
 }
 
-#[test]
-fn a_request_can_come_from_stdin() {
+fn fed(arguments: &[&str], request: &[u8]) -> Output {
     let folder = tempdir().unwrap();
     let mut child = tribunal(folder.path())
-        .args(["judge", "-"])
+        .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let request = br#"{"code": "x", "language": "cobol", "test_cases": [{"expected_output": ""}]}"#;
     child.stdin.take().unwrap().write_all(request).unwrap();
-    let output = child.wait_with_output().unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn a_request_can_come_from_stdin() {
+    let request = br#"{"code": "x", "language": "cobol", "test_cases": [{"expected_output": ""}]}"#;
+    let output = fed(&["judge", "-"], request);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("\nlanguage: \"cobol\" is not supported"));
+}
+
+#[test]
+fn what_is_no_request_is_a_result_as_json_too() {
+    for (arguments, body, id) in [
+        (&["judge", "-", "--json"][..], &br#"{"request_id": "its-own"}"#[..], "its-own"),
+        (&["judge", "-", "--json", "--id", "mine"], b"{}", "mine"),
+        (&["submit", "-", "--wait", "--json", "--id", "mine"], b"no JSON", "mine"),
+    ] {
+        let output = fed(arguments, body);
+        assert_eq!(output.status.code(), Some(2));
+        let result: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(result["error_info"]["code"], "VALIDATION_ERROR");
+        assert_eq!(result["request_id"], id);
+        assert!(String::from_utf8_lossy(&output.stderr).starts_with("tribunal: stdin is no request: "));
+    }
 }
 
 #[test]

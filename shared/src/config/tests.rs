@@ -153,6 +153,7 @@ fn what_is_wrong_in_a_file_names_its_key_its_value_and_the_file() {
         ("[languages.c.compile]\ncomand = []", "languages.c.compile.comand: unknown field `comand`"),
         ("[languages.kotlin]\nimage = 'x'", "languages.kotlin: missing field `source`"),
         ("[languages.c]\naliases = ['c++']", "languages.cpp: alias \"c++\" belongs to c already"),
+        ("[languages.c]\naliases = ['Java']", "languages.c: alias \"Java\" is the name of another language"),
         ("[languages.c]\nsource = 'a/b.c'", "languages.c: source \"a/b.c\" must be a plain file name"),
         ("a = = b", "TOML parse error at line 1, column 5"),
     ];
@@ -197,8 +198,6 @@ fn values_that_contradict_each_other_are_refused() {
         ("[limits.cpu]\ndefault = 0.0", "limits.cpu: 0 < default <= max does not hold"),
         ("[limits.cpu]\nmax = 0.5", "limits.cpu: 0 < default <= max does not hold"),
         ("[limits.cpu]\ndefault = nan", "limits.cpu"),
-        ("[worker]\nmax_attempts = 0", "worker.max_attempts: must be at least 1"),
-        ("[store]\nresult_ttl_s = 0", "store.result_ttl_s: must be at least 1"),
         ("[queue]\nname = ''", "queue.name: must be 1 to 200 bytes long"),
         ("[sandbox]\nworkspace_root = 'tmp'", "sandbox.workspace_root: must be an absolute path"),
     ];
@@ -209,6 +208,60 @@ fn values_that_contradict_each_other_are_refused() {
     for name in ["n".repeat(200), "ü".repeat(100)] {
         assert!(from_file(&format!("[queue]\nname = '{name}'")).is_ok());
         assert!(from_file(&format!("[queue]\nname = '{name}x'")).is_err());
+    }
+}
+
+#[test]
+fn values_out_of_bounds_are_refused_with_the_bounds() {
+    let table = [
+        ("store", "result_ttl_s", Some(0), Some(315_360_001)),
+        ("worker", "slots", None, Some(1025)),
+        ("worker", "max_attempts", Some(0), Some(11)),
+        ("worker", "grace_s", None, Some(3601)),
+        ("sandbox", "output_limit_kb", Some(0), Some(65_537)),
+        ("sandbox", "result_output_kb", Some(0), Some(262_145)),
+        ("sandbox", "max_processes", Some(0), Some(100_001)),
+        ("sandbox", "tmp_mb", Some(0), Some(65_537)),
+        ("sandbox", "workspace_limit_mb", Some(0), Some(1_048_577)),
+        ("sandbox", "wall_allowance_ms", None, Some(60_001)),
+        ("limits", "max_code_bytes", Some(0), None),
+        ("limits", "max_tests", Some(0), None),
+        ("limits", "max_request_bytes", Some(0), None),
+        ("limits.timeout_ms", "min", Some(0), Some(86_400_001)),
+        ("limits.timeout_ms", "max", Some(0), Some(86_400_001)),
+        ("limits.total_timeout_ms", "max", Some(0), Some(86_400_001)),
+        ("limits.memory_mb", "min", Some(0), Some(1_048_577)),
+        ("limits.memory_mb", "max", Some(0), Some(1_048_577)),
+    ];
+    for (section, key, below, above) in table {
+        for value in [below, above].into_iter().flatten() {
+            let error = from_file(&format!("[{section}]\n{key} = {value}")).expect_err(key).to_string();
+            let bounds = match (below, above) {
+                (Some(below), None) => format!("is less than {}", below + 1),
+                (below, above) => {
+                    let least = below.map_or(0, |below| below + 1);
+                    format!("is not between {least} and {}", above.expect("a bound") - 1)
+                }
+            };
+            assert!(error.contains(&format!("{section}.{key}: {value} {bounds}")), "{error}");
+        }
+        // The bounds themselves are in, but for the limits of a request, which also bound each other.
+        let bounds = [below.map(|below: u64| below + 1), above.map(|above: u64| above - 1)];
+        for value in bounds.into_iter().flatten().filter(|_| !section.starts_with("limits.")) {
+            assert!(from_file(&format!("[{section}]\n{key} = {value}")).is_ok(), "{section}.{key} = {value}");
+        }
+    }
+    for cores in ["0.0", "-1.0", "1024.5"] {
+        let error = from_file(&format!("[limits.cpu]\nmax = {cores}")).expect_err(cores).to_string();
+        assert!(error.contains("limits.cpu.max") && error.contains("1024"), "{error}");
+    }
+}
+
+#[test]
+fn a_variable_is_not_blamed_for_another_whose_name_begins_alike() {
+    for (wrong, right) in [("TRIBUNAL_QUEU__URL", "TRIBUNAL_QUEUE__NAME"), ("TRIBUNAL_Q", "TRIBUNAL_QUEUE__NAME")] {
+        let error = from_variables(&[(wrong, "x"), (right, "x")]).expect_err(wrong).to_string();
+        assert!(error.ends_with(&format!("(in {wrong})")), "{error}");
     }
 }
 

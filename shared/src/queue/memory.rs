@@ -15,6 +15,8 @@ pub struct MemoryBroker(Arc<Shared>);
 struct Shared {
     queues: Mutex<Queues>,
     arrived: Notify,
+    /// Every consumer holds another one: counting them counts the consumers.
+    presence: Arc<()>,
 }
 
 #[derive(Default)]
@@ -66,18 +68,22 @@ impl Broker for MemoryBroker {
 
     async fn consume(&self, prefetch: u16) -> Result<Box<dyn Consumer>, QueueError> {
         let unsettled = Arc::new(Semaphore::new(prefetch.into()));
-        Ok(Box::new(MemoryConsumer { shared: Arc::clone(&self.0), unsettled }))
+        let presence = Some(Arc::clone(&self.0.presence));
+        Ok(Box::new(MemoryConsumer { shared: Arc::clone(&self.0), unsettled, presence }))
     }
 
     async fn depth(&self) -> Result<Depth, QueueError> {
         let queues = self.0.queues();
-        Ok(Depth { ready: queues.ready.len() as u64, dead: queues.dead.len() as u64 })
+        let consumers = Arc::strong_count(&self.0.presence) - 1;
+        Ok(Depth { ready: queues.ready.len() as u64, dead: queues.dead.len() as u64, consumers: consumers as u64 })
     }
 }
 
 struct MemoryConsumer {
     shared: Arc<Shared>,
     unsettled: Arc<Semaphore>,
+    /// Absent once it has stopped.
+    presence: Option<Arc<()>>,
 }
 
 #[async_trait]
@@ -104,7 +110,9 @@ impl Consumer for MemoryConsumer {
     }
 
     /// Deliveries are taken one by one, so there are none at hand that were not asked for.
-    async fn stop(&mut self) {}
+    async fn stop(&mut self) {
+        self.presence = None;
+    }
 }
 
 /// Given back when dropped, as RabbitMQ does when a consumer's connection ends.

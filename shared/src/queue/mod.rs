@@ -24,15 +24,25 @@ const DELIVERY_LIMIT: u32 = 20;
 #[derive(Debug, thiserror::Error)]
 pub enum QueueError {
     #[error(
-        "cannot reach {what} at {address}: {reason}. Start it, or set queue.url (TRIBUNAL_QUEUE__URL) to where it runs"
+        "cannot reach {what} at {address}: {reason}. Is it running there, and is queue.url (TRIBUNAL_QUEUE__URL) right?"
     )]
     Unreachable { what: &'static str, address: String, reason: String },
     #[error("the queue at {address} did not accept the message: {reason}. It is not enqueued; try again later")]
     NotAccepted { address: String, reason: String },
+    #[error(
+        "the queue at {address} did not confirm the message: {reason}. It may or may not be enqueued; submitting it \
+         again under the same id is safe"
+    )]
+    Unconfirmed { address: String, reason: String },
     #[error("the connection to {address} was lost: {reason}")]
     Lost { address: String, reason: String },
     #[error("queue.url: {address} is no address of a queue; it starts with amqp:// or memory://")]
     UnknownScheme { address: String },
+    #[error(
+        "queue.url: {address} asks for TLS, which this build does not have. Use amqp:// within a private network, or to \
+         a TLS tunnel"
+    )]
+    NoTls { address: String },
 }
 
 /// A message to publish.
@@ -43,10 +53,12 @@ pub struct Message {
     pub body: Vec<u8>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Depth {
     pub ready: u64,
     pub dead: u64,
+    /// Those who wait for requests, or work on them.
+    pub consumers: u64,
 }
 
 #[async_trait]
@@ -57,6 +69,7 @@ pub trait Broker: Send + Sync {
     /// Deliveries in order of arrival, of which at most `prefetch` are unsettled at a time.
     async fn consume(&self, prefetch: u16) -> Result<Box<dyn Consumer>, QueueError>;
 
+    /// Looks and changes nothing: a queue that does not exist yet is as good as empty.
     async fn depth(&self) -> Result<Depth, QueueError>;
 }
 
@@ -113,9 +126,11 @@ trait Settle: Send {
 
 /// The broker at `settings.url`. A RabbitMQ is connected to on first use.
 pub fn connect(settings: &QueueSettings) -> Result<Arc<dyn Broker>, QueueError> {
+    let address = || address::without_credentials(&settings.url);
     match address::scheme(&settings.url) {
-        "amqp" | "amqps" => Ok(Arc::new(rabbitmq::RabbitMq::new(settings)?)),
+        "amqp" => Ok(Arc::new(rabbitmq::RabbitMq::new(settings)?)),
         "memory" => Ok(Arc::new(memory::MemoryBroker::default())),
-        _ => Err(QueueError::UnknownScheme { address: address::without_credentials(&settings.url) }),
+        "amqps" => Err(QueueError::NoTls { address: address() }),
+        _ => Err(QueueError::UnknownScheme { address: address() }),
     }
 }

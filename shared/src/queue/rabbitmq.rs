@@ -11,7 +11,7 @@ use lapin::options::{
     BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicPublishOptions, BasicQosOptions, BasicRejectOptions,
     ConfirmSelectOptions, QueueDeclareOptions,
 };
-use lapin::protocol::{AMQPErrorKind, AMQPHardError};
+use lapin::protocol::{AMQPErrorKind, AMQPHardError, AMQPSoftError};
 use lapin::types::{AMQPValue, FieldTable, ShortString};
 use lapin::uri::AMQPUri;
 use lapin::{BasicProperties, Channel, Confirmation, Connection, ConnectionProperties};
@@ -71,15 +71,31 @@ impl RabbitMq {
     /// longer than that.
     async fn soon<T>(&self, work: impl Future<Output = lapin::Result<T>> + Send) -> Result<T, QueueError> {
         match timeout(ANSWER_WITHIN, work).await {
-            Ok(done) => done.map_err(|error| unreachable(&self.address, explain(&error))),
+            Ok(done) => done.map_err(|error| unreachable(&self.address, self.explain_start(&error))),
             Err(_) => Err(unreachable(&self.address, format!("no answer within {} s", ANSWER_WITHIN.as_secs()))),
         }
     }
 
-    async fn link(&self, purpose: &str) -> lapin::Result<Link> {
+    /// What can be wrong from the start, with its remedy.
+    fn explain_start(&self, error: &lapin::Error) -> String {
+        let reason = explain(error);
+        if is(error, AMQPHardError::NOTALLOWED) && self.uri.vhost.is_empty() {
+            format!("{reason} (the URL names no virtual host; the default one is written /%2f)")
+        } else if is(error, AMQPSoftError::PRECONDITIONFAILED) {
+            format!("{reason} (delete that queue, or choose another queue.name)")
+        } else {
+            reason
+        }
+    }
+
+    async fn connection(&self, purpose: &str) -> lapin::Result<Connection> {
         let name = format!("tribunal {purpose}");
         let properties = ConnectionProperties::default().with_connection_name(name.into());
-        let connection = Connection::connect_uri(self.uri.clone(), properties).await?;
+        Connection::connect_uri(self.uri.clone(), properties).await
+    }
+
+    async fn link(&self, purpose: &str) -> lapin::Result<Link> {
+        let connection = self.connection(purpose).await?;
         let channel = connection.create_channel().await?;
         self.declare(&channel).await?;
         Ok(Link { connection: std::sync::Arc::new(connection), channel })
@@ -119,8 +135,9 @@ impl RabbitMq {
 #[async_trait]
 impl Broker for RabbitMq {
     async fn publish(&self, message: Message) -> Result<(), QueueError> {
-        let refused =
-            |reason: &str| QueueError::NotAccepted { address: self.address.clone(), reason: reason.to_owned() };
+        let address = || self.address.clone();
+        let refused = |reason: &str| QueueError::NotAccepted { address: address(), reason: reason.into() };
+        let unconfirmed = |reason: &str| QueueError::Unconfirmed { address: address(), reason: reason.into() };
         let link = self.publisher().await?;
         if link.connection.status().blocked() {
             return Err(refused("it is short of memory or disk and blocks publishers"));
@@ -152,9 +169,9 @@ impl Broker for RabbitMq {
                     continue;
                 }
                 Ok(Ok(Confirmation::Nack(_))) => Err(refused("the queue is full or has no leader")),
-                Ok(Ok(Confirmation::NotRequested)) => Err(refused("it did not confirm")),
-                Ok(Err(error)) => Err(refused(&explain(&error))),
-                Err(_) => Err(refused("no confirmation in time")),
+                Ok(Ok(Confirmation::NotRequested)) => Err(unconfirmed("it was not asked to")),
+                Ok(Err(error)) => Err(unconfirmed(&explain(&error))),
+                Err(_) => Err(unconfirmed(&format!("no answer within {} s", CONFIRM_WITHIN.as_secs()))),
             };
         }
     }
@@ -171,7 +188,7 @@ impl Broker for RabbitMq {
         let subscribed = self.soon(async {
             loop {
                 match subscribe().await {
-                    Err(error) if is_leaderless(&error) => sleep(LEADERLESS_PAUSE).await,
+                    Err(error) if is(&error, AMQPHardError::INTERNALERROR) => sleep(LEADERLESS_PAUSE).await,
                     subscribed => return subscribed,
                 }
             }
@@ -181,13 +198,22 @@ impl Broker for RabbitMq {
     }
 
     async fn depth(&self) -> Result<Depth, QueueError> {
-        let link = self.publisher().await?;
         let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
-        let count = async |name: &ShortString| {
-            let queue = link.channel.queue_declare(name.clone(), passive, FieldTable::default()).await?;
-            lapin::Result::Ok(queue.message_count().into())
-        };
-        self.soon(async { Ok(Depth { ready: count(&self.requests).await?, dead: count(&self.dead).await? }) }).await
+        self.soon(async {
+            let connection = self.connection("observer").await?;
+            let count = async |name: &ShortString| {
+                // One for each queue: the broker closes it when there is no such queue.
+                let channel = connection.create_channel().await?;
+                match channel.queue_declare(name.clone(), passive, FieldTable::default()).await {
+                    Ok(queue) => Ok((queue.message_count().into(), queue.consumer_count().into())),
+                    Err(error) if is(&error, AMQPSoftError::NOTFOUND) => Ok((0, 0)),
+                    Err(error) => Err(error),
+                }
+            };
+            let ((ready, consumers), (dead, _)) = (count(&self.requests).await?, count(&self.dead).await?);
+            Ok(Depth { ready, dead, consumers })
+        })
+        .await
     }
 }
 
@@ -274,9 +300,9 @@ impl Drop for Unsettled {
     }
 }
 
-fn is_leaderless(error: &lapin::Error) -> bool {
-    let internal = AMQPErrorKind::Hard(AMQPHardError::INTERNALERROR);
-    matches!(error.kind(), lapin::ErrorKind::ProtocolError(protocol) if *protocol.kind() == internal)
+/// Whether it is what the broker says.
+fn is(error: &lapin::Error, kind: impl Into<AMQPErrorKind>) -> bool {
+    matches!(error.kind(), lapin::ErrorKind::ProtocolError(protocol) if *protocol.kind() == kind.into())
 }
 
 fn unreachable(address: &str, reason: String) -> QueueError {
@@ -288,6 +314,10 @@ fn explain(error: &lapin::Error) -> String {
     match error.kind() {
         lapin::ErrorKind::IOError(io) => io.to_string(),
         lapin::ErrorKind::ProtocolError(protocol) => protocol.get_message().to_string(),
+        // The parser's own words help nobody.
+        lapin::ErrorKind::ParsingError(_) | lapin::ErrorKind::InvalidProtocolVersion(_) => {
+            "what answers there does not speak AMQP 0-9-1".into()
+        }
         _ => error.to_string(),
     }
 }

@@ -20,7 +20,7 @@ use crate::result::{ExecutionResult, ExecutionStatus, TestStatus};
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     #[error(
-        "cannot reach {what} at {address}: {reason}. Start it, or set store.url (TRIBUNAL_STORE__URL) to where it runs"
+        "cannot reach {what} at {address}: {reason}. Is it running there, and is store.url (TRIBUNAL_STORE__URL) right?"
     )]
     Unreachable { what: &'static str, address: String, reason: String },
     #[error(
@@ -35,6 +35,11 @@ pub enum StoreError {
     Unreadable { address: String, key: String, reason: String },
     #[error("store.url: {address} is no address of a store; it starts with redis:// or memory://")]
     UnknownScheme { address: String },
+    #[error(
+        "store.url: {address} asks for TLS, which this build does not have. Use redis:// within a private network, or \
+         to a TLS tunnel"
+    )]
+    NoTls { address: String },
 }
 
 /// What the store knows about an id.
@@ -121,10 +126,12 @@ pub trait ResultStore: Send + Sync {
 
 /// The store at `settings.url`, reached and found fit to keep results.
 pub async fn connect(settings: &StoreSettings) -> Result<Arc<dyn ResultStore>, StoreError> {
+    let address = || address::without_credentials(&settings.url);
     match address::scheme(&settings.url) {
-        "redis" | "rediss" | "redis+unix" | "unix" => Ok(Arc::new(redis::Redis::connect(settings).await?)),
+        "redis" | "redis+unix" | "unix" => Ok(Arc::new(redis::Redis::connect(settings).await?)),
         "memory" => Ok(Arc::new(memory::MemoryStore::new(settings))),
-        _ => Err(StoreError::UnknownScheme { address: address::without_credentials(&settings.url) }),
+        "rediss" => Err(StoreError::NoTls { address: address() }),
+        _ => Err(StoreError::UnknownScheme { address: address() }),
     }
 }
 

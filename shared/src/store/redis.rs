@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use redis::aio::{ConnectionManager, ConnectionManagerConfig, MultiplexedConnection};
 use redis::streams::{StreamReadOptions, StreamReadReply};
-use redis::{AsyncCommands, AsyncConnectionConfig, Client, RedisError, RedisResult, Script};
+use redis::{AsyncCommands, AsyncConnectionConfig, Client, ErrorKind, RedisError, RedisResult, Script};
 
 use super::{Claim, Event, Events, Numbered, ResultStore, State, StoreError, final_event};
 use crate::address;
@@ -138,8 +138,9 @@ impl Redis {
         Ok(Self { client, manager, address, ttl_s: settings.result_ttl_s })
     }
 
-    /// Repeated once, because after a broken connection the manager's next command always fails. Every script may be
-    /// repeated: it finds its own first run's work and leaves it.
+    /// Repeated once, because after a broken connection the manager's next command always fails. If it was only the
+    /// answer that was lost, the script runs twice: `record` appends its event twice then, and `put` says that it was
+    /// not the first, though its own first run was. Nothing else changes.
     async fn run<T: redis::FromRedisValue>(&self, script: &redis::ScriptInvocation<'_>) -> Result<T, StoreError> {
         let mut connection = self.manager.clone();
         let answer = match script.invoke_async(&mut connection).await {
@@ -316,5 +317,10 @@ fn failed(address: &str, error: &RedisError) -> StoreError {
 }
 
 fn unreachable(address: &str, error: &RedisError) -> StoreError {
-    StoreError::Unreachable { what: "Redis", address: address.into(), reason: error.to_string() }
+    let reason = match error.kind() {
+        // The parser's own words help nobody.
+        ErrorKind::Parse => "what answers there does not speak Redis's protocol".into(),
+        _ => error.to_string(),
+    };
+    StoreError::Unreachable { what: "Redis", address: address.into(), reason }
 }

@@ -6,12 +6,12 @@ use lapin::BasicProperties;
 use lapin::options::{BasicPublishOptions, QueueDeclareOptions, QueueDeleteOptions};
 use lapin::types::FieldTable;
 use tribunal_shared::config::QueueSettings;
-use tribunal_shared::queue::{self, Message, QueueError};
+use tribunal_shared::queue::{self, Depth, Message, QueueError};
 use tribunal_shared::request::RequestId;
 use url::Url;
 
 use crate::proxy::Proxy;
-use crate::support::{black_hole, closed_port, service, soon, until, within_5_s};
+use crate::support::{STRANGERS, black_hole, closed_port, service, soon, stranger, until, within_5_s};
 use crate::{raw, with_queues};
 
 fn settings(url: String) -> QueueSettings {
@@ -97,6 +97,31 @@ async fn a_virtual_host_that_does_not_exist_is_named() {
         .await;
 }
 
+#[tokio::test]
+async fn an_url_without_a_virtual_host_is_told_how_to_name_the_default_one() {
+    let mut url = Url::parse(&service("TEST_AMQP_URL")).unwrap();
+    url.set_path("/");
+    let address = tribunal_shared::address::without_credentials(url.as_str());
+    assert_unreachable(&settings(url.into()), &address, &["the default one is written /%2f"]).await;
+}
+
+#[tokio::test]
+async fn what_is_no_rabbitmq_is_called_so() {
+    for answer in STRANGERS {
+        let port = stranger(answer).await;
+        let settings = settings(format!("amqp://127.0.0.1:{port}/%2f"));
+        assert_unreachable(&settings, &format!("amqp://127.0.0.1:{port}/%2f"), &["does not speak AMQP"]).await;
+    }
+}
+
+#[test]
+fn tls_is_refused_rather_than_left_out() {
+    let error = queue::connect(&settings("amqps://me:s3cret@host/%2f".into())).err().expect("TLS is not built in");
+    assert!(matches!(error, QueueError::NoTls { .. }), "{error}");
+    let text = error.to_string();
+    assert!(text.starts_with("queue.url: amqps://host/%2f asks for TLS") && text.contains("TLS tunnel"), "{text}");
+}
+
 #[test]
 fn what_is_no_address_of_a_queue_is_refused_at_once() {
     for url in ["", "localhost:5672", "http://me:s3cret@host/", "redis://host/", "me:s3cret@host", "s3cret", "AMQP//x"]
@@ -167,6 +192,24 @@ async fn a_queue_of_another_making_is_refused() {
         channel.queue_declare(requests.as_str().into(), classic, arguments).await.unwrap();
         let error = soon(queue::connect(&settings).unwrap().publish(message("x"))).await.unwrap_err().to_string();
         assert!(error.contains("inequivalent arg") && error.contains(&requests), "{error}");
+        assert!(error.contains("choose another queue.name"), "the remedy is named: {error}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn looking_makes_no_queues() {
+    with_queues(async |settings| {
+        let depth = soon(queue::connect(&settings).unwrap().depth()).await.unwrap();
+        assert_eq!(depth, Depth::default());
+        let connection = raw(&settings.url).await;
+        for queue in ["requests", "dead"] {
+            let channel = connection.create_channel().await.unwrap();
+            let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
+            let name = format!("{}.{queue}", settings.name);
+            let error = channel.queue_declare(name.into(), passive, FieldTable::default()).await.unwrap_err();
+            assert!(error.to_string().contains("no queue"), "{error}");
+        }
     })
     .await;
 }
@@ -212,8 +255,12 @@ async fn publishing_works_again_after_a_cut_and_nothing_confirmed_is_lost() {
             soon(broker.publish(message("x"))).await.unwrap();
             confirmed += 1;
             proxy.cut();
-            // What is in flight may fail; it must not hang, and soon it works.
-            until(async || broker.publish(message("x")).await.is_ok(), |ok| *ok).await;
+            // What is in flight may fail; it must not hang, and soon it works. Nobody can say that it was refused.
+            let publish = async || match broker.publish(message("x")).await {
+                Err(error @ QueueError::NotAccepted { .. }) => panic!("{error}"),
+                outcome => outcome.is_ok(),
+            };
+            until(publish, |ok| *ok).await;
             confirmed += 1;
         }
         until(async || broker.depth().await.unwrap().ready, |ready| *ready >= confirmed).await;

@@ -79,4 +79,5 @@ contract! {
     many_publish_at_once_and_everything_arrives_once,
     a_body_of_1_mib_arrives,
     any_bytes_arrive_unchanged,
+    who_consumes_is_counted_until_they_stop_or_leave,
 }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tribunal_shared::queue::{Broker, Consumer, Delivery, Depth, EXECUTION_REQUEST, Message};
+use tribunal_shared::queue::{Broker, Consumer, Delivery, EXECUTION_REQUEST, Message};
 use tribunal_shared::request::RequestId;
 
 use crate::support::{not_now, soon, until};
@@ -23,6 +23,12 @@ async fn consume(broker: &Queue, prefetch: u16) -> Box<dyn Consumer> {
 
 async fn next(consumer: &mut Box<dyn Consumer>) -> Delivery {
     soon(consumer.next()).await.expect("a delivery")
+}
+
+/// Messages that wait, and dead letters.
+async fn counts(broker: &Queue) -> (u64, u64) {
+    let depth = soon(broker.depth()).await.expect("the queue can be looked at");
+    (depth.ready, depth.dead)
 }
 
 fn text(delivery: &Delivery) -> &str {
@@ -93,7 +99,7 @@ pub async fn an_acked_message_never_comes_again(broker: Queue) {
     let mut consumer = consume(&broker, 1).await;
     let delivery = next(&mut consumer).await;
     assert_eq!((text(&delivery), delivery.attempt), ("after", 2));
-    assert_eq!(soon(broker.depth()).await.unwrap(), Depth { ready: 0, dead: 0 });
+    assert_eq!(counts(&broker).await, (0, 0));
 }
 
 pub async fn a_message_given_back_comes_again_as_the_next_attempt(broker: Queue) {
@@ -142,7 +148,7 @@ pub async fn a_dead_letter_is_one_once_and_never_comes_again(broker: Queue) {
     let mut consumer = consume(&broker, 1).await;
     let delivery = next(&mut consumer).await;
     assert_eq!((text(&delivery), delivery.attempt), ("after", 2));
-    assert_eq!(soon(broker.depth()).await.unwrap(), Depth { ready: 0, dead: 1 });
+    assert_eq!(counts(&broker).await, (0, 1));
 }
 
 pub async fn a_dropped_delivery_comes_again(broker: Queue) {
@@ -251,7 +257,7 @@ pub async fn many_publish_at_once_and_everything_arrives_once(broker: Queue) {
     for publisher in publishers {
         publisher.await.unwrap();
     }
-    until(async || broker.depth().await.unwrap(), |depth| *depth == Depth { ready: 0, dead: 0 }).await;
+    until(async || counts(&broker).await, |counts| *counts == (0, 0)).await;
     not_now(consumer.next()).await;
 }
 
@@ -271,4 +277,15 @@ pub async fn any_bytes_arrive_unchanged(broker: Queue) {
         assert_eq!(delivery.body, body);
         soon(delivery.ack()).await.unwrap();
     }
+}
+
+pub async fn who_consumes_is_counted_until_they_stop_or_leave(broker: Queue) {
+    let consumers = async || soon(broker.depth()).await.unwrap().consumers;
+    assert_eq!(consumers().await, 0);
+    let (mut stopping, leaving) = (consume(&broker, 1).await, consume(&broker, 1).await);
+    until(&consumers, |count| *count == 2).await;
+    soon(stopping.stop()).await;
+    until(&consumers, |count| *count == 1).await;
+    drop(leaving);
+    until(&consumers, |count| *count == 0).await;
 }

@@ -7,7 +7,7 @@ use tribunal_shared::store::{self, Claim, State, StoreError};
 
 use crate::promises::connect;
 use crate::server::Server;
-use crate::support::{black_hole, closed_port, soon, within_5_s};
+use crate::support::{STRANGERS, black_hole, closed_port, soon, stranger, within_5_s};
 use crate::{digest, result, running, settings};
 
 async fn refusal(settings: &StoreSettings) -> StoreError {
@@ -50,6 +50,29 @@ async fn a_wrong_password_is_refused_and_not_shown() {
     let right = address.replace("redis://", "redis://:right@");
     let id = RequestId::generate();
     assert_eq!(connect(&settings(right)).await.state(&id).await.unwrap(), State::Unknown);
+}
+
+#[tokio::test]
+async fn a_database_that_does_not_exist_is_named() {
+    let server = Server::start(&[]).await;
+    let url = format!("{}99", server.url());
+    assert_unreachable(&url, &url, &["DB index is out of range", "database"]).await;
+}
+
+#[tokio::test]
+async fn what_is_no_redis_is_called_so() {
+    for answer in STRANGERS {
+        let url = format!("redis://127.0.0.1:{}/", stranger(answer).await);
+        assert_unreachable(&url, &url, &["does not speak Redis's protocol"]).await;
+    }
+}
+
+#[tokio::test]
+async fn tls_is_refused_rather_than_left_out() {
+    let error = refusal(&settings("rediss://:s3cret@host/")).await;
+    assert!(matches!(error, StoreError::NoTls { .. }), "{error}");
+    let text = error.to_string();
+    assert!(text.starts_with("store.url: rediss://host/ asks for TLS") && text.contains("TLS tunnel"), "{text}");
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::time::{Duration, Instant};
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 /// The address of a real service, which `tests/run` starts.
@@ -45,6 +46,27 @@ pub async fn within_5_s<T>(awaited: impl Future<Output = T>) -> T {
 pub async fn closed_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port()
 }
+
+/// A port that answers whoever calls with a few bytes of something else.
+pub async fn stranger(answer: &'static [u8]) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut caller, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                // Until the caller leaves: it goes wrong because of the answer, not because of a reset.
+                let mut said = [0; 1024];
+                while caller.read(&mut said).await.is_ok_and(|bytes| bytes > 0) {
+                    let _ = caller.write_all(answer).await;
+                }
+            });
+        }
+    });
+    port
+}
+
+pub const STRANGERS: [&[u8]; 2] =
+    [b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n", b"SSH-2.0-OpenSSH_10.0\r\n"];
 
 /// A port that takes connections and never says a word.
 pub async fn black_hole() -> (TcpListener, u16) {

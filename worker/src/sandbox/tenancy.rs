@@ -17,6 +17,8 @@ const WORKSPACES: &str = "workspaces";
 pub struct Tenancy {
     root: PathBuf,
     name: String,
+    /// Somebody else is to remove what is ours.
+    left: bool,
     _lock: File,
 }
 
@@ -41,7 +43,7 @@ impl Tenancy {
         folder(&place, 0o700).map_err(|error| failed("make", &place, error))?;
         let lock = lock_in(&place).map_err(|error| failed("lock", &place, error))?;
         folder(&place.join(WORKSPACES), 0o700).map_err(|error| failed("make", &place, error))?;
-        Ok(Self { root: root.to_owned(), name, _lock: lock })
+        Ok(Self { root: root.to_owned(), name, left: false, _lock: lock })
     }
 
     /// Unique on this host, of lower-case letters and digits.
@@ -61,6 +63,11 @@ impl Tenancy {
             fs::write(&path, content).and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o555)));
         written.map_err(|error| SandboxError::failed(format!("writing {}", path.display()), error))?;
         Ok(path)
+    }
+
+    /// Leaves the place to whoever finds it abandoned.
+    pub fn leave(&mut self) {
+        self.left = true;
     }
 
     /// The places of those who died. A folder without a lock file is one that is just being made.
@@ -98,6 +105,9 @@ impl Abandoned {
 
 impl Drop for Tenancy {
     fn drop(&mut self) {
+        if self.left {
+            return;
+        }
         let path = self.root.join(&self.name);
         if let Err(error) = remove_place(&path) {
             tracing::warn!(path = %path.display(), %error, "the worker's folder could not be removed");
@@ -135,6 +145,16 @@ mod tests {
         assert!(!workspace.exists());
         assert!(!root.path().join(&dead_name).exists());
         std::mem::forget(second);
+    }
+
+    #[test]
+    fn a_place_that_is_left_is_found_abandoned() {
+        let root = tempfile::tempdir().unwrap();
+        let first = Tenancy::start(root.path()).unwrap();
+        let mut second = Tenancy::start(root.path()).unwrap();
+        second.leave();
+        drop(second);
+        assert_eq!(first.abandoned().len(), 1);
     }
 
     #[test]

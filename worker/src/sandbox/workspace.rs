@@ -7,6 +7,7 @@ use std::ffi::CString;
 use std::io::Write;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use rustix::fs::{self, AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -23,10 +24,13 @@ pub enum Access {
     ReadWrite,
 }
 
-/// Removed when dropped.
-pub struct Workspace {
+/// Removed when the last clone is dropped: whatever may still write to it holds one.
+#[derive(Clone)]
+pub struct Workspace(Arc<Folder>);
+
+struct Folder {
     path: PathBuf,
-    folder: OwnedFd,
+    handle: OwnedFd,
 }
 
 impl Workspace {
@@ -34,14 +38,14 @@ impl Workspace {
     pub(super) fn create(path: PathBuf) -> Result<Self, SandboxError> {
         let failed = |error: Errno| SandboxError::failed(format!("making the workspace {}", path.display()), error);
         fs::mkdir(&path, Mode::from_raw_mode(0o700)).map_err(failed)?;
-        let folder = open_folder(CWD, &path).map_err(failed)?;
+        let handle = open_folder(CWD, &path).map_err(failed)?;
         // Not by mkdir, whose mode the umask cuts.
-        fs::fchmod(&folder, Mode::from_raw_mode(0o777)).map_err(failed)?;
-        Ok(Self { path, folder })
+        fs::fchmod(&handle, Mode::from_raw_mode(0o777)).map_err(failed)?;
+        Ok(Self(Arc::new(Folder { path, handle })))
     }
 
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.0.path
     }
 
     /// Writes a new file that everybody may read and nobody may change.
@@ -49,7 +53,7 @@ impl Workspace {
         let failed = |error: std::io::Error| SandboxError::failed(format!("writing {name} to the workspace"), error);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        let file = fs::openat2(&self.folder, name, flags, Mode::from_raw_mode(0o644), resolve)
+        let file = fs::openat2(&self.0.handle, name, flags, Mode::from_raw_mode(0o644), resolve)
             .map_err(|error| failed(error.into()))?;
         fs::fchmod(&file, Mode::from_raw_mode(0o444)).map_err(|error| failed(error.into()))?;
         std::fs::File::from(file).write_all(content).map_err(failed)
@@ -58,16 +62,16 @@ impl Workspace {
     /// Whether the guest put more than `limit` bytes, or absurdly many or deep entries, into the workspace.
     pub(super) fn exceeds(&self, limit: u64) -> bool {
         let mut used = Used { bytes: 0, entries: 0, limit };
-        match open_folder(&self.folder, Path::new(".")) {
+        match open_folder(&self.0.handle, Path::new(".")) {
             Ok(folder) => used.add_folder(folder, 0).is_err(),
             Err(_) => false,
         }
     }
 }
 
-impl Drop for Workspace {
+impl Drop for Folder {
     fn drop(&mut self) {
-        let removed = empty(&self.folder).and_then(|()| fs::unlinkat(CWD, &self.path, AtFlags::REMOVEDIR));
+        let removed = empty(&self.handle).and_then(|()| fs::unlinkat(CWD, &self.path, AtFlags::REMOVEDIR));
         if let Err(error) = removed {
             tracing::error!(path = %self.path.display(), %error, "a workspace could not be removed");
         }

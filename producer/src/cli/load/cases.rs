@@ -14,6 +14,9 @@ struct Pair {
 }
 
 pub fn find(folder: &Path, limit: usize) -> Result<Vec<TestCase>, LoadError> {
+    if !folder.exists() {
+        return Err(LoadError::NoTestsFolder { folder: folder.to_owned() });
+    }
     let mut pairs: BTreeMap<String, Pair> = BTreeMap::new();
     for path in read::files(folder)? {
         let kind = extension(&path);

@@ -26,6 +26,11 @@ pub enum LoadError {
     TooLong { path: PathBuf, limit: usize },
     #[error("{} is no request: {problem}", shown(.path))]
     Malformed { path: PathBuf, problem: Malformed },
+    #[error(
+        "{} is neither a request as JSON nor, by its name, a source file: those end in {extensions}. For a source file of \
+         another name, say --language NAME and --tests DIR", shown(.path)
+    )]
+    NeitherRequestNorSource { path: PathBuf, extensions: String },
     #[error("{} is a source file and needs its tests: --tests DIR, with NAME.in and NAME.out in it", shown(.path))]
     NoTestsNamed { path: PathBuf },
     #[error("--tests goes with a source file or a folder; a request as JSON has its tests in it")]
@@ -40,6 +45,8 @@ pub enum LoadError {
     SeveralSolutions { folder: PathBuf, files: Vec<PathBuf> },
     #[error("{} has no tests: put NAME.in and NAME.out (or NAME.ans) there", shown(.folder))]
     NoTests { folder: PathBuf },
+    #[error("{} does not exist: put NAME.in and NAME.out (or NAME.ans) there", shown(.folder))]
+    NoTestsFolder { folder: PathBuf },
     #[error("{} has no expected output: {}.out (or .ans) is missing beside it", shown(.path), escape::line(.name))]
     NoExpectedOutput { path: PathBuf, name: String },
     #[error("{} has no input: {}.in is missing beside it", shown(.path), escape::line(.name))]
@@ -64,7 +71,7 @@ pub fn load(arguments: &RequestArguments, settings: &Settings) -> Result<Executi
     let languages = settings.languages();
     let limit = settings.limits.max_request_bytes;
     let mut request = match shape(arguments, &languages)? {
-        Shape::Request(path) => from_json(path, limit)?,
+        Shape::Request(path) => from_json(path, &languages, limit)?,
         Shape::Source { file, language, tests } => from_source(&file, &language, &tests, limit)?,
     };
 
@@ -127,8 +134,17 @@ fn extension(path: &Path) -> &str {
     path.extension().and_then(|extension| extension.to_str()).unwrap_or_default()
 }
 
-fn from_json(path: &Path, limit: usize) -> Result<ExecutionRequest, LoadError> {
+fn extensions(languages: &Languages) -> String {
+    let extensions: Vec<_> = languages.iter().map(|language| language.extension()).collect();
+    extensions.join(", ")
+}
+
+fn from_json(path: &Path, languages: &Languages, limit: usize) -> Result<ExecutionRequest, LoadError> {
+    let named_json = path.as_os_str() == STDIN || extension(path) == "json";
     let body = if path.as_os_str() == STDIN { read::stdin(limit)? } else { read::bytes(path, limit)? };
+    if !named_json && !body.trim_ascii_start().starts_with(b"{") {
+        return Err(LoadError::NeitherRequestNorSource { path: path.to_owned(), extensions: extensions(languages) });
+    }
     ExecutionRequest::from_json(&body).map_err(|problem| LoadError::Malformed { path: path.to_owned(), problem })
 }
 

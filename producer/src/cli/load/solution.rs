@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tribunal_shared::language::{Language, Languages};
 
-use super::{LoadError, extension, read};
+use super::{LoadError, extension, extensions, read};
 
 /// `solution.EXT`, or else the only source file there is: a Java file, for one, is named after its class.
 pub fn find(folder: &Path, languages: &Languages, chosen: Option<&Language>) -> Result<PathBuf, LoadError> {
@@ -27,9 +27,6 @@ pub fn find(folder: &Path, languages: &Languages, chosen: Option<&Language>) -> 
             folder: folder.to_owned(),
             files: several.iter().map(|file| (*file).clone()).collect(),
         }),
-        None => {
-            let extensions: Vec<_> = languages.iter().map(|language| language.extension()).collect();
-            Err(LoadError::NoSolution { folder: folder.to_owned(), extensions: extensions.join(", ") })
-        }
+        None => Err(LoadError::NoSolution { folder: folder.to_owned(), extensions: extensions(languages) }),
     }
 }

@@ -87,6 +87,28 @@ fn a_folder_without_solution_says_what_is_missing() {
 }
 
 #[test]
+fn a_folder_without_tests_says_what_is_missing() {
+    for files in [&[("solution.py", "x")][..], &[("solution.py", "x"), ("tests/notes.txt", "")]] {
+        let folder = folder(files);
+        let message = error(&arguments(folder.path()));
+        let tests = folder.path().join("tests");
+        assert!(message.starts_with(&tests.display().to_string()), "{message}");
+        assert!(message.ends_with("put NAME.in and NAME.out (or NAME.ans) there"), "{message}");
+    }
+}
+
+#[test]
+fn what_is_neither_request_nor_source_is_told_what_was_expected() {
+    let folder = folder(&[("notes.txt", "not { JSON"), ("request", "{}")]);
+    let message = error(&arguments(folder.path().join("notes.txt")));
+    for expected in ["notes.txt is neither", "a request as JSON", "a source file", "py", "--language", "--tests"] {
+        assert!(message.contains(expected), "{message}");
+    }
+    let message = error(&arguments(folder.path().join("request")));
+    assert!(message.contains("is no request: ") && message.contains("missing field"), "{message}");
+}
+
+#[test]
 fn a_language_that_is_asked_for_may_have_an_extension_of_its_own() {
     let folder = folder(&[("solution.cc", "x"), ("tests/1.in", ""), ("tests/1.out", "")]);
     let mut arguments = arguments(folder.path());

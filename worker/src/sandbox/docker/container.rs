@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bollard::container::{AttachContainerResults, LogOutput};
@@ -17,10 +18,11 @@ use bollard::query_parameters::{
 use futures_util::future::{Fuse, FusedFuture, FutureExt};
 use futures_util::stream::StreamExt;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
-use tokio::time::Instant;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, MissedTickBehavior};
 
 use super::super::output::Capture;
-use super::super::{Access, Exit, Invocation, Killed, OnOverflow, Outcome, SandboxError};
+use super::super::{Access, Exit, Invocation, Killed, OnOverflow, Outcome, SandboxError, Workspace};
 use super::report::{self, Nonce, Report};
 use super::{ANSWERED_WITHIN, REQUEST_LABEL, Shared, WORKER_LABEL, call, explain, remove};
 
@@ -34,21 +36,19 @@ const INIT: &str = "/.tribunal-init";
 const KILLING: [(&str, Duration); 2] = [("SIGTERM", Duration::from_secs(2)), ("SIGKILL", Duration::from_secs(15))];
 /// How often a writable workspace is measured.
 const MEASURED_EVERY: Duration = Duration::from_millis(100);
+const SIGKILL: i32 = 9;
 const CPU_PERIOD_US: i64 = 100_000;
 /// The kernel takes no less.
 const SMALLEST_QUOTA_US: i64 = 1_000;
 const MIB: u64 = 1 << 20;
 
-pub async fn run(shared: &Arc<Shared>, invocation: Invocation<'_>) -> Result<Outcome, SandboxError> {
+pub async fn run(shared: &Arc<Shared>, invocation: &Invocation<'_>) -> Result<Outcome, SandboxError> {
     let nonce = Nonce::new();
-    let body = describe(shared, &invocation, &nonce);
-    // From here on whatever happens, also our being dropped, ends with the container's removal.
-    let container = Container { shared: Arc::clone(shared), name: shared.next_run_name() };
-    let options = CreateContainerOptionsBuilder::new().name(&container.name).build();
-    call("creating a container", shared.docker.create_container(Some(options), body)).await?;
-
-    // Removing it, a third of all the work, is left to its destructor: nobody needs to wait for that.
-    container.watch(&invocation, &nonce).await
+    // From here on whatever happens, also our being dropped, ends with the container's removal, which nobody needs to wait
+    // for: it is a third of all the work.
+    let mut container = Container::new(shared, invocation.workspace.clone());
+    container.create(describe(shared, invocation, &nonce)).await?;
+    container.watch(invocation, &nonce).await
 }
 
 /// Everything that keeps the program in its place, in one list.
@@ -133,9 +133,30 @@ fn describe(shared: &Shared, invocation: &Invocation<'_>, nonce: &Nonce) -> Cont
 struct Container {
     shared: Arc<Shared>,
     name: String,
+    /// Mounted in it.
+    workspace: Workspace,
+    creating: Option<JoinHandle<Result<(), SandboxError>>>,
 }
 
 impl Container {
+    fn new(shared: &Arc<Shared>, workspace: Workspace) -> Self {
+        shared.containers.fetch_add(1, Ordering::Relaxed);
+        Self { shared: Arc::clone(shared), name: shared.next_run_name(), workspace, creating: None }
+    }
+
+    /// In a task of its own, which goes on when we are dropped: the daemon would create it all the same, and a removal
+    /// that comes too early finds nothing.
+    async fn create(&mut self, body: ContainerCreateBody) -> Result<(), SandboxError> {
+        let (docker, name) = (self.shared.docker.clone(), self.name.clone());
+        let creating = self.creating.insert(self.shared.removals.spawn(async move {
+            let options = CreateContainerOptionsBuilder::new().name(&name).build();
+            call("creating a container", docker.create_container(Some(options), body)).await.map(drop)
+        }));
+        let created = creating.await.map_err(|error| SandboxError::failed("creating a container", error))?;
+        self.creating = None;
+        created
+    }
+
     /// Starts the program and reads what it writes, until process 1 has put its marks under both streams: then the
     /// program and all that it started are gone. Without the marks, until the streams end.
     async fn watch(&self, invocation: &Invocation<'_>, nonce: &Nonce) -> Result<Outcome, SandboxError> {
@@ -159,6 +180,7 @@ impl Container {
         let mut signals = KILLING.iter();
         let mut deadline = Box::pin(tokio::time::sleep(ANSWERED_WITHIN));
         let mut measure = tokio::time::interval_at(Instant::now() + MEASURED_EVERY, MEASURED_EVERY);
+        measure.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let mut kill_for = None;
             tokio::select! {
@@ -178,7 +200,9 @@ impl Container {
                 started = &mut starting => {
                     started?;
                     seen.began = Instant::now();
-                    deadline.as_mut().reset(seen.began + limits.wall);
+                    if seen.killed.is_none() {
+                        deadline.as_mut().reset(seen.began + limits.wall);
+                    }
                 }
                 () = &mut feeding => {}
                 killed = &mut killing => killed?,
@@ -192,7 +216,7 @@ impl Container {
             if seen.stdout.tail() == nonce.as_str().as_bytes()
                 && let Some(report) = Report::parse(seen.stderr.tail(), nonce)
             {
-                return Ok(seen.with_report(report));
+                return Ok(seen.with_report(report, limits.wall));
             }
             if limits.on_overflow == OnOverflow::Kill && seen.killed.is_none() && seen.overflowed() {
                 kill_for = kill_for.or(Some(Killed::Output));
@@ -240,11 +264,19 @@ impl Container {
 impl Drop for Container {
     /// The removal goes on without us, whether the run came to its end, something failed or its future was dropped.
     fn drop(&mut self) {
-        let (shared, name) = (Arc::clone(&self.shared), std::mem::take(&mut self.name));
+        let (shared, workspace) = (Arc::clone(&self.shared), self.workspace.clone());
+        let (name, creating) = (std::mem::take(&mut self.name), self.creating.take());
         self.shared.removals.spawn(async move {
-            if let Err(error) = remove(&shared.docker, &name).await {
-                tracing::error!(container = name, %error, "a container could not be removed");
+            if let Some(creating) = creating {
+                let _ = creating.await;
             }
+            match remove(&shared.docker, &name).await {
+                Ok(()) => {
+                    shared.containers.fetch_sub(1, Ordering::Relaxed);
+                }
+                Err(error) => tracing::error!(container = name, %error, "a container could not be removed"),
+            }
+            drop(workspace);
         });
     }
 }
@@ -269,15 +301,18 @@ impl Seen {
         self.stdout.overflowed() || self.stderr.overflowed()
     }
 
-    fn with_report(self, report: Report) -> Outcome {
+    fn with_report(self, report: Report, wall_limit: Duration) -> Outcome {
+        // It may have come to its own end, in time, while our signal was on its way.
+        let by_itself = report.exit != Exit::Signal(SIGKILL) && report.wall <= wall_limit;
+        let killed = self.killed.filter(|reason| !(*reason == Killed::WallTime && by_itself));
         Outcome {
             // The signal that we sent says nothing about the program.
-            exit: if self.killed.is_some() { Exit::Unknown } else { report.exit },
+            exit: if killed.is_some() { Exit::Unknown } else { report.exit },
             wall: report.wall,
             cpu: report.cpu,
             peak_memory_bytes: report.peak_memory_bytes,
             oom: report.oom,
-            killed: self.killed,
+            killed,
             stdout: self.stdout.finish(report::NONCE_LENGTH),
             stderr: self.stderr.finish(report::LENGTH),
         }

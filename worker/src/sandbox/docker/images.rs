@@ -1,22 +1,28 @@
 //! Images: is the language's here, and if not, may it be fetched?
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bollard::Docker;
 use bollard::errors::Error;
 use bollard::query_parameters::CreateImageOptionsBuilder;
 use futures_util::StreamExt;
-use tokio::sync::Mutex;
+use tokio::sync::OnceCell;
+use tokio::time::timeout;
 use tribunal_shared::config::PullPolicy;
 
 use super::super::SandboxError;
 use super::{call, explain};
 
+/// A registry that says nothing for this long has forgotten us.
+const PROGRESS_WITHIN: Duration = Duration::from_secs(300);
+
 pub struct Images {
     docker: Docker,
     policy: PullPolicy,
-    /// Those that are ready. The lock is held while one is pulled, so that nobody pulls it twice.
-    ready: Mutex<HashSet<String>>,
+    /// One cell for each image, filled when it is ready: whoever needs it meanwhile waits, and nobody pulls it twice.
+    ready: Mutex<HashMap<String, Arc<OnceCell<()>>>>,
 }
 
 impl Images {
@@ -24,23 +30,29 @@ impl Images {
         Self { docker, policy, ready: Mutex::default() }
     }
 
-    /// Pulls the image if the policy wants that; once for the life of a worker.
+    fn ready(&self) -> MutexGuard<'_, HashMap<String, Arc<OnceCell<()>>>> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Pulls the image if the policy wants that; once, until it is forgotten.
     pub async fn prepare(&self, image: &str) -> Result<(), SandboxError> {
-        let mut ready = self.ready.lock().await;
-        if ready.contains(image) {
-            return Ok(());
-        }
+        let cell = Arc::clone(self.ready().entry(image.to_owned()).or_default());
+        cell.get_or_try_init(|| self.fetch(image)).await.copied()
+    }
+
+    /// Something went wrong with it: perhaps somebody removed it.
+    pub fn forget(&self, image: &str) {
+        self.ready().remove(image);
+    }
+
+    async fn fetch(&self, image: &str) -> Result<(), SandboxError> {
         let pull = match self.policy {
             PullPolicy::Always => true,
             PullPolicy::IfNotPresent => !self.is_present(image).await?,
             PullPolicy::Never if self.is_present(image).await? => false,
             PullPolicy::Never => return Err(missing(image)),
         };
-        if pull {
-            self.pull(image).await?;
-        }
-        ready.insert(image.to_owned());
-        Ok(())
+        if pull { self.pull(image).await } else { Ok(()) }
     }
 
     /// Says where the image is, without fetching it.
@@ -68,11 +80,13 @@ impl Images {
         let options = CreateImageOptionsBuilder::new().from_image(image).build();
         let mut progress = self.docker.create_image(Some(options), None, None);
         let mut layers = HashSet::new();
-        while let Some(step) = progress.next().await {
-            let step = step.map_err(|error| SandboxError::Unfit {
-                problem: format!("the image {image} cannot be pulled: {}", explain(&error)),
-                remedy: "Check its name in the language's stanza, and the daemon's way to its registry".into(),
-            })?;
+        let failed = |reason: String| SandboxError::Unfit {
+            problem: format!("the image {image} cannot be pulled: {reason}"),
+            remedy: "Check its name in the language's stanza, and the daemon's way to its registry".into(),
+        };
+        let silent = |_| failed(format!("no progress for {} s", PROGRESS_WITHIN.as_secs()));
+        while let Some(step) = timeout(PROGRESS_WITHIN, progress.next()).await.map_err(silent)? {
+            let step = step.map_err(|error| failed(explain(&error)))?;
             if step.status.as_deref() == Some("Pull complete") {
                 layers.insert(step.id);
                 tracing::info!(image, layers = layers.len(), "pulling");

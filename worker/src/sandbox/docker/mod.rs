@@ -13,7 +13,7 @@ mod report;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -23,11 +23,12 @@ use bollard::models::SystemInfo;
 use bollard::query_parameters::{ListContainersOptionsBuilder, RemoveContainerOptionsBuilder};
 use tokio::task::AbortHandle;
 use tokio_util::task::TaskTracker;
+use tracing::{info, warn};
 use tribunal_shared::config::{DockerSettings, SandboxSettings, Settings};
 use tribunal_shared::language::Language;
 use tribunal_shared::request::RequestId;
 
-use super::tenancy::Tenancy;
+use super::tenancy::{Abandoned, Tenancy};
 use super::{Finding, Invocation, Outcome, Sandbox, SandboxError, Workspace};
 use images::Images;
 
@@ -56,7 +57,9 @@ struct Shared {
     /// uid:gid of what runs in containers.
     user: String,
     runs: AtomicU64,
-    /// Removals of containers, which nobody waits for.
+    /// Those that exist, or may exist.
+    containers: AtomicUsize,
+    /// Creations, which must not be cut short, and removals, which nobody waits for.
     removals: TaskTracker,
 }
 
@@ -73,9 +76,10 @@ impl DockerSandbox {
             init,
             user: guest_user(&settings.docker),
             runs: AtomicU64::new(0),
+            containers: AtomicUsize::new(0),
             removals: TaskTracker::new(),
         });
-        shared.sweep().await?;
+        shared.sweep().await;
         let sweeper = tokio::spawn(sweep_for_ever(Arc::downgrade(&shared))).abort_handle();
         Ok(Self { shared, images: Images::new(docker, settings.docker.pull_policy), sweeper })
     }
@@ -98,7 +102,12 @@ impl Sandbox for DockerSandbox {
     }
 
     async fn run(&self, invocation: Invocation<'_>) -> Result<Outcome, SandboxError> {
-        container::run(&self.shared, invocation).await
+        let image = &invocation.language.image;
+        let outcome = container::run(&self.shared, &invocation).await;
+        if outcome.is_err() {
+            self.images.forget(image);
+        }
+        outcome
     }
 
     async fn settle(&self) {
@@ -115,22 +124,39 @@ impl Shared {
     }
 
     /// Removes the containers and folders of workers that died on this host.
-    async fn sweep(&self) -> Result<(), SandboxError> {
+    async fn sweep(&self) {
         for dead in self.tenancy.abandoned() {
-            let label = format!("{WORKER_LABEL}={}", dead.name);
-            let options = ListContainersOptionsBuilder::new()
-                .all(true)
-                .filters(&HashMap::from([("label", vec![label.as_str()])]))
-                .build();
-            let left = call("listing containers", self.docker.list_containers(Some(options))).await?;
-            let count = left.len();
-            for id in left.into_iter().filter_map(|container| container.id) {
-                remove(&self.docker, &id).await?;
+            let name = dead.name.clone();
+            match self.clear(dead).await {
+                Ok(containers) => info!(dead_worker = name, containers, "removed what a dead worker left"),
+                // It is tried again, by us or by a neighbour.
+                Err(error) => warn!(dead_worker = name, %error, "what a dead worker left could not be removed"),
             }
-            tracing::info!(dead_worker = dead.name, containers = count, "removed what a dead worker left");
-            dead.remove().map_err(|error| SandboxError::failed("removing a dead worker's folder", error))?;
         }
-        Ok(())
+    }
+
+    async fn clear(&self, dead: Abandoned) -> Result<usize, SandboxError> {
+        let label = format!("{WORKER_LABEL}={}", dead.name);
+        let options = ListContainersOptionsBuilder::new()
+            .all(true)
+            .filters(&HashMap::from([("label", vec![label.as_str()])]))
+            .build();
+        let left = call("listing containers", self.docker.list_containers(Some(options))).await?;
+        let count = left.len();
+        for id in left.into_iter().filter_map(|container| container.id) {
+            remove(&self.docker, &id).await?;
+        }
+        dead.remove().map_err(|error| SandboxError::failed("removing a dead worker's folder", error))?;
+        Ok(count)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if self.containers.load(Ordering::Relaxed) > 0 {
+            // We end before our containers do. Whoever finds our place abandoned removes them.
+            self.tenancy.leave();
+        }
     }
 }
 
@@ -138,9 +164,7 @@ async fn sweep_for_ever(shared: std::sync::Weak<Shared>) {
     loop {
         tokio::time::sleep(SWEEP_EVERY).await;
         let Some(shared) = shared.upgrade() else { return };
-        if let Err(error) = shared.sweep().await {
-            tracing::warn!(%error, "what a dead worker left could not be removed; it is tried again");
-        }
+        shared.sweep().await;
     }
 }
 

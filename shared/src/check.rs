@@ -1,20 +1,21 @@
-//! Compares output with what was expected, byte for byte but for white space at the ends of lines and of the whole.
+//! The checker's rule: output is what was expected, byte for byte but for white space at the ends of lines and of the
+//! whole.
 
-/// Lines end where Python's `splitlines` ends them, white space is what its `rstrip` strips. Bytes that are not UTF-8
-/// are compared as they are: replacing them would make different outputs equal.
 pub fn matches(actual: &[u8], expected: &[u8]) -> bool {
-    normalized(actual) == normalized(expected)
+    lines(actual) == lines(expected)
 }
 
-fn normalized(text: &[u8]) -> Vec<&[u8]> {
-    let mut lines: Vec<_> = lines(text).into_iter().map(trim_end).collect();
+/// The lines that are compared. They end where Python's `splitlines` ends them, white space is what its `rstrip`
+/// strips. Bytes that are not UTF-8 stay as they are: replacing them would make different outputs equal.
+pub fn lines(text: &[u8]) -> Vec<&[u8]> {
+    let mut lines: Vec<_> = split(text).into_iter().map(trim_end).collect();
     while lines.last().is_some_and(|line| line.is_empty()) {
         lines.pop();
     }
     lines
 }
 
-fn lines(text: &[u8]) -> Vec<&[u8]> {
+fn split(text: &[u8]) -> Vec<&[u8]> {
     let mut lines = Vec::new();
     let (mut start, mut skip_newline_at) = (0, None);
     for (at, character) in characters(text) {
