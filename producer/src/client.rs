@@ -60,8 +60,10 @@ impl Client {
             Claim::Conflict => return Err(SubmitError::Conflict(id)),
         }
         if let Err(error) = self.broker.publish(Message { id: id.clone(), body }).await {
-            // Best effort: an unconfirmed claim stands in nobody's way.
-            let _ = self.store.release(&id).await;
+            // Best effort: an unconfirmed claim stands in nobody's way. But what may be enqueued keeps its id.
+            if !matches!(error, QueueError::Unconfirmed { .. }) {
+                let _ = self.store.release(&id).await;
+            }
             return Err(error.into());
         }
         self.store.confirm(&id).await?;

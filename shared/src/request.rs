@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -33,7 +34,7 @@ pub struct ExecutionRequest {
     pub memory_limit_mb: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_limit: Option<f64>,
-    #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
+    #[serde(default, deserialize_with = "small_object", skip_serializing_if = "serde_json::Map::is_empty")]
     pub metadata: serde_json::Map<String, serde_json::Value>,
 }
 
@@ -52,6 +53,20 @@ pub struct TestCase {
     pub timeout_ms: Option<i64>,
     #[serde(default)]
     pub description: String,
+}
+
+/// The caller's own, which nobody here looks into. It is taken apart only if it is small: in memory, JSON made for it takes
+/// a hundred times its length.
+fn small_object<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<serde_json::Map<String, serde_json::Value>, D::Error> {
+    const LONGEST: usize = 64 * 1024;
+    let raw = Box::<serde_json::value::RawValue>::deserialize(deserializer)?;
+    let raw = raw.get();
+    if raw.len() > LONGEST {
+        return Err(D::Error::custom(format!("is {} bytes long, at most {LONGEST} are allowed", raw.len())));
+    }
+    serde_json::from_str(raw).map_err(D::Error::custom)
 }
 
 /// A body that is not an [`ExecutionRequest`] at all.

@@ -97,11 +97,29 @@ async fn process_1_can_be_neither_killed_nor_starved_nor_looked_into() {
                 for limit in (resource.RLIMIT_CPU, resource.RLIMIT_NOFILE, resource.RLIMIT_AS):\n    \
                     try:\n        resource.prlimit(1, limit, (0, 0))\n        print('limited', limit)\n    \
                     except PermissionError:\n        pass\n\
+                for call in (lambda: os.setpriority(os.PRIO_PROCESS, 1, 19),\n             \
+                             lambda: os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0))):\n    \
+                    try:\n        call()\n        print('slowed')\n    \
+                    except PermissionError:\n        pass\n\
                 try:\n    open('/proc/1/oom_score_adj', 'w').write('1000')\n    print('offered')\n\
                 except PermissionError:\n    pass\n\
                 print('alive')";
     let test = judge_one(request("python", code, &[("", "alive")])).await;
     assert_eq!((test.status, test.actual_output.as_str()), (TestStatus::Passed, "alive\n"), "{:?}", test.stderr);
+}
+
+#[tokio::test]
+async fn memory_cannot_be_hidden_in_sockets() {
+    // What TCP holds in its buffers is not charged to a cgroup of version 1.
+    let code = "import socket\n\
+                for family in (socket.AF_INET, socket.AF_INET6, 16, 40):\n    \
+                    try:\n        socket.socket(family)\n        print('got', family)\n    \
+                    except PermissionError:\n        pass\n\
+                one, other = socket.socketpair()\n\
+                one.send(b'fine')\n\
+                print(other.recv(9).decode())";
+    let test = judge_one(request("python", code, &[("", "fine")])).await;
+    assert_eq!((test.status, test.actual_output.as_str()), (TestStatus::Passed, "fine\n"), "{:?}", test.stderr);
 }
 
 #[tokio::test]

@@ -167,6 +167,79 @@ async fn a_malformed_message_cannot_take_over_the_id_of_another_request() {
     assert_eq!(result_of(&fleet, id.as_str()).await.status, ExecutionStatus::AllPassed);
 }
 
+/// What no honest client sends: properties that are not text, and a count that only the broker may make.
+#[tokio::test]
+async fn a_message_that_cannot_be_read_costs_its_neighbours_nothing() {
+    let mut fleet = Fleet::new().await;
+    let queue = format!("{}.requests", fleet.settings.queue.name);
+    let before: Vec<_> = (0..2).map(|_| request("bash", "cat", &[("1", "1")])).collect();
+    let after: Vec<_> = (0..4).map(|_| request("bash", "cat", &[("1", "1")])).collect();
+    let forged = request("bash", "cat", &[("1", "1")]);
+    for request in &before {
+        fleet.client.submit(request.clone()).await.unwrap();
+    }
+    publish_raw(&fleet.services.amqp, &queue, b"\xff\xfe\xfd", &serde_json::to_vec(&forged).unwrap()).await;
+    for request in &after {
+        fleet.client.submit(request.clone()).await.unwrap();
+    }
+    fleet.start_worker();
+    for request in before.iter().chain(&after) {
+        let result = result_of(&fleet, request.request_id.as_deref().unwrap()).await;
+        assert_eq!(result.status, ExecutionStatus::AllPassed, "{result:?}");
+    }
+    await_dead(&fleet, 1).await;
+}
+
+/// A message whose `message-id` is these bytes, in AMQP 0-9-1 by hand: no client library would send it.
+async fn publish_raw(url: &str, queue: &str, message_id: &[u8], body: &[u8]) {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    fn short(text: &[u8]) -> Vec<u8> {
+        [&[text.len() as u8], text].concat()
+    }
+    fn long(bytes: &[u8]) -> Vec<u8> {
+        [&(bytes.len() as u32).to_be_bytes(), bytes].concat()
+    }
+    fn frame(kind: u8, channel: u16, payload: &[u8]) -> Vec<u8> {
+        [&[kind][..], &channel.to_be_bytes(), &long(payload), &[0xce]].concat()
+    }
+    fn method(channel: u16, class: u16, number: u16, arguments: &[u8]) -> Vec<u8> {
+        frame(1, channel, &[&class.to_be_bytes()[..], &number.to_be_bytes(), arguments].concat())
+    }
+
+    let server = url.rsplit_once('@').unwrap().1.split('/').next().unwrap();
+    let mut stream = tokio::net::TcpStream::connect(server).await.unwrap();
+    let answer = async |stream: &mut tokio::net::TcpStream| {
+        let mut head = [0; 7];
+        stream.read_exact(&mut head).await.unwrap();
+        let length = u32::from_be_bytes(head[3..].try_into().unwrap()) as usize;
+        stream.read_exact(&mut vec![0; length + 1]).await.unwrap();
+    };
+    let start_ok = [&long(b"")[..], &short(b"PLAIN"), &long(b"\0guest\0guest"), &short(b"en_US")].concat();
+    let tune_ok = [&2047_u16.to_be_bytes()[..], &131_072_u32.to_be_bytes(), &0_u16.to_be_bytes()].concat();
+    let open = [&short(b"/")[..], &short(b""), &[0]].concat();
+    stream.write_all(b"AMQP\0\0\x09\x01").await.unwrap();
+    answer(&mut stream).await;
+    stream.write_all(&method(0, 10, 11, &start_ok)).await.unwrap();
+    answer(&mut stream).await;
+    stream.write_all(&method(0, 10, 31, &tune_ok)).await.unwrap();
+    stream.write_all(&method(0, 10, 40, &open)).await.unwrap();
+    answer(&mut stream).await;
+    stream.write_all(&method(1, 20, 10, &short(b""))).await.unwrap();
+    answer(&mut stream).await;
+    stream.write_all(&method(1, 85, 10, &[0])).await.unwrap();
+    answer(&mut stream).await;
+    let publish = [&0_u16.to_be_bytes()[..], &short(b""), &short(queue.as_bytes()), &[0]].concat();
+    // Of all properties only the message id, which is bit 7.
+    let header =
+        [&60_u16.to_be_bytes()[..], &[0, 0], &(body.len() as u64).to_be_bytes(), &[0, 0x80], &short(message_id)];
+    stream.write_all(&method(1, 60, 40, &publish)).await.unwrap();
+    stream.write_all(&frame(2, 1, &header.concat())).await.unwrap();
+    stream.write_all(&frame(3, 1, body)).await.unwrap();
+    // The confirm.
+    answer(&mut stream).await;
+}
+
 #[tokio::test]
 async fn a_body_that_is_too_large_is_answered() {
     let mut fleet = Fleet::with("limits.max_request_bytes = 1000\n").await;

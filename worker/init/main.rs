@@ -74,8 +74,8 @@ fn main() {
         command.pre_exec(|| {
             // A process that is not dumpable does not own its files in /proc.
             set_dumpable(true);
-            // If memory runs out, the program goes and not its parent. Raising the score needs no privilege; a runtime
-            // that does not have the file has no such killer.
+            // If memory runs out, the program goes first and not its parent. It can undo this, and then we may die with it:
+            // the worker asks the daemon in that case. A runtime that does not have the file has no such killer.
             let _ = fs::write("/proc/self/oom_score_adj", "1000");
             Ok(())
         });

@@ -18,7 +18,7 @@ use tribunal_shared::store::{Claim, Event, ResultStore, State, StoreError};
 use tribunal_shared::suspicion::suspicions;
 
 use crate::judge::Judge;
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, SandboxError};
 
 /// What goes wrong for one reason often goes wrong again at once; each attempt waits longer before the next.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
@@ -44,19 +44,24 @@ pub async fn run(parts: Parts, shutdown: impl Future<Output = ()>) {
 
     let mut shutdown = std::pin::pin!(shutdown);
     let mut running = JoinSet::new();
-    let mut source = Source { worker: Arc::clone(&worker), consumer: None };
+    let mut source = Source { worker: Arc::clone(&worker), consumer: None, careful: false, sole: None };
     loop {
         tokio::select! {
             () = &mut shutdown => break,
             // Not more than there are slots, also when a new connection brings again what still runs from the old one.
             delivery = source.next(), if running.len() < slot_count => {
-                running.spawn(Arc::clone(&worker).run_one(delivery));
+                let task = running.spawn(Arc::clone(&worker).run_one(delivery));
+                source.took(task.id());
             }
-            Some(ended) = running.join_next() => {
-                // A bug of ours. The delivery was dropped, and so given back.
-                if let Err(panic) = ended {
-                    error!(%panic, "a request brought its task down");
-                }
+            Some(ended) = running.join_next_with_id() => {
+                source.ended(match ended {
+                    Ok((task, ())) => task,
+                    Err(panic) => {
+                        // A bug of ours. The delivery was dropped, and so given back.
+                        error!(%panic, "a request brought its task down");
+                        panic.id()
+                    }
+                });
             }
         }
     }
@@ -75,6 +80,11 @@ pub async fn run(parts: Parts, shutdown: impl Future<Output = ()>) {
 struct Source {
     worker: Arc<Worker>,
     consumer: Option<Box<dyn Consumer>>,
+    /// A lost connection may have broken on a message that our client cannot read. The next one takes messages singly, so
+    /// that only that one message is delivered again and again, until the broker gives it up, and its neighbours are not.
+    careful: bool,
+    /// The task of the message that was taken singly.
+    sole: Option<tokio::task::Id>,
 }
 
 impl Source {
@@ -83,10 +93,11 @@ impl Source {
         loop {
             let next = match &mut self.consumer {
                 Some(consumer) => consumer.next().await,
-                None => match self.worker.parts.broker.consume(self.worker.prefetch()).await {
+                None => match self.worker.parts.broker.consume(if self.careful { 1 } else { self.prefetch() }).await {
                     Ok(consumer) => {
                         info!("connected to the queue");
                         self.consumer = Some(consumer);
+                        delays.reset();
                         continue;
                     }
                     Err(error) => Err(error),
@@ -96,11 +107,28 @@ impl Source {
                 Ok(delivery) => return delivery,
                 Err(error) => {
                     warn!(%error, "no requests can be taken; connecting again");
-                    self.consumer = None;
+                    self.careful |= self.consumer.take().is_some();
+                    self.sole = None;
                     tokio::time::sleep(delays.next_delay()).await;
                 }
             }
         }
+    }
+
+    fn took(&mut self, task: tokio::task::Id) {
+        self.sole = self.careful.then_some(task);
+    }
+
+    /// A message was read and settled: there is no more need for care. Nothing else is unsettled on this connection.
+    fn ended(&mut self, task: tokio::task::Id) {
+        if self.sole == Some(task) {
+            (self.careful, self.sole, self.consumer) = (false, None, None);
+        }
+    }
+
+    /// As many requests as can have a slot: more would only wait here instead of elsewhere.
+    fn prefetch(&self) -> u16 {
+        u16::try_from(self.worker.slot_count).unwrap_or(u16::MAX)
     }
 
     async fn stop(&mut self) {
@@ -146,16 +174,11 @@ enum End {
 }
 
 impl Worker {
-    /// As many requests as can have a slot: more would only wait here instead of elsewhere.
-    fn prefetch(&self) -> u16 {
-        u16::try_from(self.slot_count).unwrap_or(u16::MAX)
-    }
-
     async fn run_one(self: Arc<Self>, delivery: Delivery) {
         let limit = self.parts.settings.limits.max_request_bytes;
         let request = ExecutionRequest::from_json_within(&delivery.body, limit);
         let id = id_of(&delivery, &request);
-        let span = info_span!("request", id = id.as_ref().map(RequestId::as_str), attempt = delivery.attempt);
+        let span = info_span!("request", id = id.as_ref().map(RequestId::as_str), delivery = delivery.attempt);
         async {
             let end = match id {
                 _ if delivery.kind.as_deref().is_some_and(|kind| kind != EXECUTION_REQUEST) => {
@@ -168,7 +191,7 @@ impl Worker {
                 }
                 Some(id) => {
                     let _turn = self.turns.take(&id).await;
-                    self.answer(&id, Digest::of(&delivery.body), request, delivery.attempt).await
+                    self.answer(&id, Digest::of(&delivery.body), request).await
                 }
             };
             let settled = match end {
@@ -186,13 +209,7 @@ impl Worker {
     }
 
     /// Sees to it that there is a result under the id, unless the id is somebody else's.
-    async fn answer(
-        &self,
-        id: &RequestId,
-        digest: Digest,
-        request: Result<ExecutionRequest, Malformed>,
-        attempt: u32,
-    ) -> End {
+    async fn answer(&self, id: &RequestId, digest: Digest, request: Result<ExecutionRequest, Malformed>) -> End {
         match insist("claiming the id", || self.parts.store.claim(id, &digest)).await {
             Claim::New | Claim::Unconfirmed => {}
             Claim::Accepted => {
@@ -224,16 +241,20 @@ impl Worker {
                 return End::Ack;
             }
         };
+        // Counted where they begin, and not in deliveries: many of those come to nothing through no fault of the request.
         let max_attempts = self.parts.settings.worker.max_attempts;
+        let attempt = 1 + insist("counting attempts", || self.parts.store.starts(id)).await;
         if attempt > max_attempts {
             return self.give_up(id, max_attempts, "its workers died").await;
         }
+        let running = Event::Running { worker: self.parts.name.clone(), attempt };
+        insist("recording the start", || self.parts.store.record(id, &running)).await;
         let suspicious = suspicions(job.language(), job.code());
         if !suspicious.is_empty() {
             info!(?suspicious, "patterns in the code");
         }
 
-        match self.judge(&job, attempt).await {
+        match self.judge(&job).await {
             Ok(result) => {
                 info!(
                     language = job.language().name(),
@@ -253,9 +274,8 @@ impl Worker {
         }
     }
 
-    async fn judge(&self, job: &Job, attempt: u32) -> Result<ExecutionResult, crate::sandbox::SandboxError> {
+    async fn judge(&self, job: &Job) -> Result<ExecutionResult, SandboxError> {
         let (progress, mut events) = mpsc::unbounded_channel();
-        let _ = progress.send(Event::Running { worker: self.parts.name.clone(), attempt });
         let judge = Judge {
             sandbox: &*self.parts.sandbox,
             settings: &self.parts.settings.sandbox,

@@ -235,7 +235,7 @@ impl Consumer for RabbitConsumer {
         };
         let properties = &delivery.properties;
         Ok(Delivery {
-            attempt: 1 + earlier_deliveries(&delivery),
+            attempt: earlier_deliveries(&delivery).saturating_add(1),
             message_id: properties.message_id().as_ref().map(ToString::to_string),
             kind: properties.kind().as_ref().map(ToString::to_string),
             body: std::mem::take(&mut delivery.data),
@@ -250,8 +250,12 @@ impl Consumer for RabbitConsumer {
     }
 }
 
-/// Quorum queues count deliveries in a header, which is absent on the first.
+/// Quorum queues count deliveries in a header, which is absent on the first; one that is there all the same was written by
+/// the producer.
 fn earlier_deliveries(delivery: &lapin::message::Delivery) -> u32 {
+    if !delivery.redelivered {
+        return 0;
+    }
     let headers = delivery.properties.headers().as_ref();
     let count = headers.and_then(|headers| headers.inner().get("x-delivery-count")).and_then(|value| match value {
         AMQPValue::LongLongInt(count) => u32::try_from(*count).ok(),
@@ -261,7 +265,7 @@ fn earlier_deliveries(delivery: &lapin::message::Delivery) -> u32 {
         AMQPValue::ShortShortInt(count) => u32::try_from(*count).ok(),
         _ => None,
     });
-    count.unwrap_or(delivery.redelivered.into())
+    count.unwrap_or(1)
 }
 
 struct Unsettled {

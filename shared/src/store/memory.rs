@@ -22,7 +22,8 @@ pub struct MemoryStore {
 struct Entry {
     digest: Option<Digest>,
     confirmed: bool,
-    running: bool,
+    /// How often it was begun.
+    starts: u32,
     result: Option<ExecutionResult>,
     /// Also wakes those who follow.
     events: watch::Sender<Vec<Event>>,
@@ -32,7 +33,7 @@ struct Entry {
 impl Entry {
     /// Whether the queue or a worker has it, or had it.
     fn used(&self) -> bool {
-        self.confirmed || self.running || self.result.is_some()
+        self.confirmed || self.starts > 0 || self.result.is_some()
     }
 }
 
@@ -54,7 +55,7 @@ impl MemoryStore {
         let entry = entries.entry(id.clone()).or_insert_with(|| Entry {
             digest: None,
             confirmed: false,
-            running: false,
+            starts: 0,
             result: None,
             events: watch::Sender::new(Vec::new()),
             expires: Instant::now(),
@@ -71,17 +72,17 @@ impl ResultStore for MemoryStore {
             Some(known) if known != digest => Claim::Conflict,
             Some(_) if entry.used() => Claim::Accepted,
             Some(_) => Claim::Unconfirmed,
-            None if entry.used() => Claim::Conflict,
+            None if entry.result.is_some() => Claim::Conflict,
             None => {
                 entry.digest = Some(digest.clone());
-                Claim::New
+                if entry.used() { Claim::Accepted } else { Claim::New }
             }
         }))
     }
 
     async fn confirm(&self, id: &RequestId) -> Result<(), StoreError> {
         self.with(id, |entry| {
-            if !entry.confirmed && entry.result.is_none() && !entry.running {
+            if !entry.confirmed && entry.result.is_none() && entry.starts == 0 {
                 entry.events.send_modify(|events| events.push(Event::Queued));
             }
             entry.confirmed = true;
@@ -100,11 +101,15 @@ impl ResultStore for MemoryStore {
     async fn record(&self, id: &RequestId, event: &Event) -> Result<(), StoreError> {
         self.with(id, |entry| {
             if entry.result.is_none() {
-                entry.running |= matches!(event, Event::Running { .. });
+                entry.starts += u32::from(matches!(event, Event::Running { .. }));
                 entry.events.send_modify(|events| events.push(event.clone()));
             }
         });
         Ok(())
+    }
+
+    async fn starts(&self, id: &RequestId) -> Result<u32, StoreError> {
+        Ok(self.entries().get(id).map_or(0, |entry| entry.starts))
     }
 
     async fn put(&self, id: &RequestId, result: &ExecutionResult) -> Result<bool, StoreError> {
@@ -121,7 +126,7 @@ impl ResultStore for MemoryStore {
     async fn state(&self, id: &RequestId) -> Result<State, StoreError> {
         Ok(match self.entries().get(id) {
             Some(Entry { result: Some(result), .. }) => State::Done(Box::new(result.clone())),
-            Some(Entry { running: true, .. }) => State::Running,
+            Some(Entry { starts: 1.., .. }) => State::Running,
             Some(Entry { confirmed: true, .. }) => State::Queued,
             _ => State::Unknown,
         })

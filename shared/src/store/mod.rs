@@ -114,6 +114,9 @@ pub trait ResultStore: Send + Sync {
     /// Appends to the id's events; `Running` also changes its state. Ignored once there is a result.
     async fn record(&self, id: &RequestId, event: &Event) -> Result<(), StoreError>;
 
+    /// How often the request was begun: the `Running` events that were recorded.
+    async fn starts(&self, id: &RequestId) -> Result<u32, StoreError>;
+
     /// Stores the result and the final event in one step, unless there is a result: the first one wins.
     /// Says whether this was the first.
     async fn put(&self, id: &RequestId, result: &ExecutionResult) -> Result<bool, StoreError>;

@@ -3,7 +3,7 @@
 //! | key | type | holds |
 //! |---|---|---|
 //! | `tribunal:result:ID` | string | the result as JSON |
-//! | `tribunal:request:ID` | hash | `digest` of the body, `state` (absent, `queued`, `running`) |
+//! | `tribunal:request:ID` | hash | `digest` of the body, `state` (absent, `queued`, `running`), `starts` |
 //! | `tribunal:events:ID` | stream | one field, `event`, as JSON |
 //!
 //! What must happen together happens in one script.
@@ -28,7 +28,8 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(4);
 /// How long one read waits for events before it is repeated, which is how a dead connection shows.
 const FOLLOW_FOR: Duration = Duration::from_secs(10);
 
-/// KEYS: request, result. ARGV: digest, ttl. Answers as `Claim` does. It does not lengthen the life of what is done: a
+/// KEYS: request, result. ARGV: digest, ttl. Answers as `Claim` does. A state without a digest is one whose claim was lost
+/// with the server's memory; whoever comes with the body first gets it. It does not lengthen the life of what is done: a
 /// state that outlives its result would promise one that never comes.
 static CLAIM: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
@@ -36,7 +37,7 @@ static CLAIM: LazyLock<Script> = LazyLock::new(|| {
         local digest = redis.call('HGET', KEYS[1], 'digest')
         local done = redis.call('EXISTS', KEYS[2]) == 1
         local used = done or redis.call('HEXISTS', KEYS[1], 'state') == 1
-        if digest and digest ~= ARGV[1] or used and not digest then return 'conflict' end
+        if digest and digest ~= ARGV[1] or done and not digest then return 'conflict' end
         if not done then
             redis.call('HSET', KEYS[1], 'digest', ARGV[1])
             redis.call('EXPIRE', KEYS[1], ARGV[2])
@@ -54,6 +55,7 @@ static RECORD: LazyLock<Script> = LazyLock::new(|| {
         if redis.call('EXISTS', KEYS[2]) == 1 then return 0 end
         if ARGV[1] == 'queued' and redis.call('HEXISTS', KEYS[1], 'state') == 1 then return 0 end
         if ARGV[1] ~= '' then redis.call('HSET', KEYS[1], 'state', ARGV[1]) end
+        if ARGV[1] == 'running' then redis.call('HINCRBY', KEYS[1], 'starts', 1) end
         redis.call('EXPIRE', KEYS[1], ARGV[3])
         redis.call('XADD', KEYS[3], '*', 'event', ARGV[2])
         redis.call('EXPIRE', KEYS[3], ARGV[3])
@@ -191,6 +193,16 @@ impl ResultStore for Redis {
     async fn record(&self, id: &RequestId, event: &Event) -> Result<(), StoreError> {
         let state = if matches!(event, Event::Running { .. }) { "running" } else { "" };
         self.record_with_state(id, state, event).await
+    }
+
+    async fn starts(&self, id: &RequestId) -> Result<u32, StoreError> {
+        let key = Keys::of(id).request;
+        let mut connection = self.manager.clone();
+        let answer: RedisResult<Option<u32>> = match connection.hget(&key, "starts").await {
+            Err(error) if is_connection_failure(&error) => connection.hget(&key, "starts").await,
+            answer => answer,
+        };
+        answer.map(Option::unwrap_or_default).map_err(|error| failed(&self.address, &error))
     }
 
     async fn put(&self, id: &RequestId, result: &ExecutionResult) -> Result<bool, StoreError> {

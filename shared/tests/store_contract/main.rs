@@ -70,7 +70,8 @@ macro_rules! contract {
 contract! {
     promises::a_claim_says_what_an_id_stands_for,
     promises::a_claim_is_accepted_in_whatever_order_the_rest_happens,
-    promises::an_id_that_was_used_without_a_claim_is_a_conflict,
+    promises::an_id_that_was_used_without_a_claim_is_open_until_it_is_done,
+    promises::every_start_is_counted,
     promises::one_of_many_claims_is_the_first,
     promises::a_released_claim_is_forgotten,
     promises::what_was_confirmed_or_begun_or_done_cannot_be_released,

@@ -64,16 +64,31 @@ pub async fn a_claim_is_accepted_in_whatever_order_the_rest_happens(settings: St
     }
 }
 
-/// A message of another client, which does not claim: nobody knows which body it had.
-pub async fn an_id_that_was_used_without_a_claim_is_a_conflict(settings: StoreSettings) {
+/// The claim was lost, with a server's memory or because another client makes none. Whoever brings a body first has it; but
+/// nobody knows which body a result belongs to.
+pub async fn an_id_that_was_used_without_a_claim_is_open_until_it_is_done(settings: StoreSettings) {
     let store = connect(&settings).await;
-    for step in [Step::Confirm, Step::Running, Step::Put] {
+    for step in [Step::Confirm, Step::Running] {
         let id = RequestId::generate();
         step.take(&store, &id).await;
         let before = store.state(&id).await.unwrap();
-        assert_eq!(store.claim(&id, &digest("mine")).await.unwrap(), Claim::Conflict, "{step:?}");
-        assert_eq!(store.claim(&id, &digest("mine")).await.unwrap(), Claim::Conflict, "{step:?}, again");
+        assert_eq!(store.claim(&id, &digest("mine")).await.unwrap(), Claim::Accepted, "{step:?}");
+        assert_eq!(store.claim(&id, &digest("other")).await.unwrap(), Claim::Conflict, "{step:?}");
         assert_eq!(store.state(&id).await.unwrap(), before);
+    }
+    let id = RequestId::generate();
+    Step::Put.take(&store, &id).await;
+    assert_eq!(store.claim(&id, &digest("mine")).await.unwrap(), Claim::Conflict);
+}
+
+pub async fn every_start_is_counted(settings: StoreSettings) {
+    let store = connect(&settings).await;
+    let id = RequestId::generate();
+    assert_eq!(store.starts(&id).await.unwrap(), 0);
+    store.confirm(&id).await.unwrap();
+    for count in 1..4 {
+        store.record(&id, &running(count)).await.unwrap();
+        assert_eq!(store.starts(&id).await.unwrap(), count);
     }
 }
 

@@ -108,7 +108,7 @@ fn describe(shared: &Shared, invocation: &Invocation<'_>, nonce: &Nonce) -> Cont
         entrypoint: Some(vec![INIT.into()]),
         cmd: Some(invocation.command.to_vec()),
         working_dir: Some(WORKSPACE.into()),
-        user: Some(shared.user.clone()),
+        user: Some(shared.user.next()),
         env: Some(environment),
         hostname: Some("sandbox".into()),
         // Not network mode `none`, for which the daemon starts a helper process each time. Both give a network

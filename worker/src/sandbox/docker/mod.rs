@@ -54,8 +54,7 @@ struct Shared {
     tenancy: Tenancy,
     /// `init/main.rs`, where the daemon can mount it from.
     init: PathBuf,
-    /// uid:gid of what runs in containers.
-    user: String,
+    user: GuestUser,
     runs: AtomicU64,
     /// Those that exist, or may exist.
     containers: AtomicUsize,
@@ -74,7 +73,7 @@ impl DockerSandbox {
             settings: settings.clone(),
             tenancy,
             init,
-            user: guest_user(&settings.docker),
+            user: GuestUser::from_settings(&settings.docker),
             runs: AtomicU64::new(0),
             containers: AtomicUsize::new(0),
             removals: TaskTracker::new(),
@@ -189,13 +188,34 @@ async fn call<T>(doing: &str, answer: impl Future<Output = Result<T, Error>>) ->
     }
 }
 
-/// Nobody, unless we are somebody: a worker that is not root can remove only what its own user left.
-fn guest_user(settings: &DockerSettings) -> String {
-    let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
-    match settings.user.as_str() {
-        "" if uid.is_root() => "65534:65534".into(),
-        "" => format!("{}:{}", uid.as_raw(), gid.as_raw()),
-        user => user.into(),
+/// What the kernel counts by user is counted for each container alone if each has a user of its own.
+enum GuestUser {
+    /// A fresh one for each run, far from everybody's.
+    Fresh,
+    Fixed(String),
+}
+
+impl GuestUser {
+    /// A worker that is not root can remove only what its own user left.
+    fn from_settings(settings: &DockerSettings) -> Self {
+        let (uid, gid) = (rustix::process::geteuid(), rustix::process::getegid());
+        match settings.user.as_str() {
+            "" if uid.is_root() => Self::Fresh,
+            "" => Self::Fixed(format!("{}:{}", uid.as_raw(), gid.as_raw())),
+            user => Self::Fixed(user.into()),
+        }
+    }
+
+    fn next(&self) -> String {
+        const FIRST: u32 = 2_000_000_000;
+        const COUNT: u32 = 100_000_000;
+        match self {
+            Self::Fresh => {
+                let id = FIRST + uuid::Uuid::new_v4().as_u128() as u32 % COUNT;
+                format!("{id}:{id}")
+            }
+            Self::Fixed(user) => user.clone(),
+        }
     }
 }
 
@@ -203,8 +223,13 @@ fn guest_user(settings: &DockerSettings) -> String {
 fn explain(error: &Error) -> String {
     match error {
         Error::DockerResponseServerError { message, .. } => message.clone(),
-        _ => error.to_string(),
+        _ => innermost(error).to_string(),
     }
+}
+
+/// Where it began: what stands around it says only where it passed.
+fn innermost<'a>(error: &'a (dyn std::error::Error + 'static)) -> &'a (dyn std::error::Error + 'static) {
+    std::iter::successors(Some(error), |error| error.source()).last().unwrap_or(error)
 }
 
 /// Reaches the daemon, agrees on a version of its API and hears what it says about itself.
