@@ -29,7 +29,7 @@ pub struct Services {
 impl Services {
     pub fn from_environment() -> Self {
         let get = |name: &str| {
-            std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run this through `tests/run e2e`"))
+            std::env::var(name).unwrap_or_else(|_| panic!("{name} is not set: run this through `tests/run`"))
         };
         Self {
             amqp: get("TEST_AMQP_URL"),
