@@ -2,9 +2,8 @@
 //! in the same run, in turns, on the same daemon and image.
 //!
 //! `tests/run bench` runs it. The goal is that ours costs at most 0.65 of the other: a ratio, because the machine's own
-//! speed is nobody's promise. A busy machine adds to both sides and so pushes the ratio towards 1; of up to three batches
-//! the lowest is the nearest to the truth. Above 0.65 it says so, above 0.75 it fails: then it is not the neighbours.
-//! `--json` prints the numbers for a script, `--rounds N` changes how many are taken in a batch.
+//! speed is nobody's promise. It is held only just: above the goal the bench says so, above 0.75 it fails.
+//! `--json` prints the numbers for a script, `--rounds N` changes how many are taken.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -25,7 +24,6 @@ use tribunal_worker::sandbox::{self, Access, Exit, Invocation, OnOverflow, RunLi
 
 const GOAL: f64 = 0.65;
 const AT_MOST: f64 = 0.75;
-const BATCHES: usize = 3;
 const MEMORY_MB: u64 = 256;
 const COMMAND: [&str; 1] = ["true"];
 
@@ -33,7 +31,7 @@ const COMMAND: [&str; 1] = ["true"];
 async fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let rounds = match arguments.iter().position(|word| word == "--rounds").map(|at| arguments.get(at + 1)) {
-        None => 30,
+        None => 60,
         Some(count) => match count.and_then(|count| count.parse().ok()).filter(|count| *count > 0) {
             Some(count) => count,
             None => {
@@ -53,17 +51,27 @@ async fn main() -> ExitCode {
     let id = RequestId::generate();
     let workspace = sandbox.workspace(&id).await.expect("a workspace");
 
-    let mut best: Option<Batch> = None;
-    for _ in 0..BATCHES {
-        let batch = measure(rounds, &*sandbox, &docker, &settings, &services, &id, &workspace).await;
-        if best.as_ref().is_none_or(|best| batch.ratio < best.ratio) {
-            best = Some(batch);
-        }
-        if best.as_ref().is_some_and(|best| best.ratio <= GOAL) {
-            break;
+    let (mut ours, mut ours_whole, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 0..rounds + 2 {
+        let began = Instant::now();
+        run_ours(&*sandbox, &settings, &id, &workspace).await;
+        let our_time = began.elapsed();
+        sandbox.settle().await;
+        let our_whole_time = began.elapsed();
+        let began = Instant::now();
+        run_theirs(&docker, &services.image, &workspace).await.expect("the specification's sequence works");
+        let their_time = began.elapsed();
+        // The first rounds warm the caches.
+        if round >= 2 {
+            ours.push(our_time);
+            ours_whole.push(our_whole_time);
+            theirs.push(their_time);
         }
     }
-    let Some(Batch { ours, ours_whole, theirs, ratio }) = best else { return ExitCode::FAILURE };
+    // Of each round by itself: the two runs of a round see the same machine, those of different rounds may not.
+    let ratios = ours.iter().zip(&theirs).map(|(ours, theirs)| ours.as_secs_f64() / theirs.as_secs_f64());
+    let ratio = median(ratios.collect());
+    let (ours, ours_whole, theirs) = (median(ours), median(ours_whole), median(theirs));
     drop(workspace);
     sandbox.settle().await;
 
@@ -85,45 +93,6 @@ async fn main() -> ExitCode {
         eprintln!("bench: the goal of {GOAL} was missed");
     }
     if ratio <= AT_MOST { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-struct Batch {
-    ours: Duration,
-    ours_whole: Duration,
-    theirs: Duration,
-    ratio: f64,
-}
-
-async fn measure(
-    rounds: usize,
-    sandbox: &dyn Sandbox,
-    docker: &Docker,
-    settings: &Settings,
-    services: &Services,
-    id: &RequestId,
-    workspace: &Workspace,
-) -> Batch {
-    let (mut ours, mut ours_whole, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
-    for round in 0..rounds + 2 {
-        let began = Instant::now();
-        run_ours(sandbox, settings, id, workspace).await;
-        let our_time = began.elapsed();
-        sandbox.settle().await;
-        let our_whole_time = began.elapsed();
-        let began = Instant::now();
-        run_theirs(docker, &services.image, workspace).await.expect("the specification's sequence works");
-        let their_time = began.elapsed();
-        // The first rounds warm the caches.
-        if round >= 2 {
-            ours.push(our_time);
-            ours_whole.push(our_whole_time);
-            theirs.push(their_time);
-        }
-    }
-    // Of each round by itself: the two runs of a round see the same machine, those of different rounds may not.
-    let ratios = ours.iter().zip(&theirs).map(|(ours, theirs)| ours.as_secs_f64() / theirs.as_secs_f64());
-    let ratio = median(ratios.collect());
-    Batch { ours: median(ours), ours_whole: median(ours_whole), theirs: median(theirs), ratio }
 }
 
 fn median<T: PartialOrd + Copy>(mut values: Vec<T>) -> T {
