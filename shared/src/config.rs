@@ -8,7 +8,7 @@ use config::{Config, ConfigError, Environment, File, FileFormat};
 use serde::de::IntoDeserializer as _;
 use serde::{Deserialize, Deserializer};
 
-use crate::language::{Language, Languages};
+use crate::language::{Language, Languages, Root};
 
 /// The documented default file.
 pub const DEFAULTS: &str = include_str!("../tribunal.toml");
@@ -80,13 +80,23 @@ pub struct SandboxSettings {
     pub tmp_mb: u64,
     pub workspace_limit_mb: u64,
     pub wall_allowance_ms: u64,
+    pub native: NativeSettings,
     pub docker: DockerSettings,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SandboxKind {
+    Native,
     Docker,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub struct NativeSettings {
+    pub root: String,
+    pub roots: PathBuf,
+    pub cgroup: String,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -236,9 +246,19 @@ impl Settings {
         if self.queue.name.is_empty() || self.queue.name.len() > 200 {
             return Err("queue.name: must be 1 to 200 bytes long".into());
         }
-        if !self.sandbox.workspace_root.is_absolute() {
-            return Err("sandbox.workspace_root: must be an absolute path".into());
+        let native = &self.sandbox.native;
+        for (key, path) in
+            [("sandbox.workspace_root", &self.sandbox.workspace_root), ("sandbox.native.roots", &native.roots)]
+        {
+            if !path.is_absolute() {
+                return Err(format!("{key}: must be an absolute path"));
+            }
         }
+        let plain = |part: &str| !part.is_empty() && part != "." && part != ".." && !part.contains('\0');
+        if !native.cgroup.split('/').all(plain) {
+            return Err("sandbox.native.cgroup: must be a relative path like tribunal or a/b".into());
+        }
+        Root::parse(&native.root).map_err(|problem| format!("sandbox.native.root: {problem}"))?;
         Languages::new(self.languages.clone()).map_err(|error| error.to_string())?;
         Ok(())
     }

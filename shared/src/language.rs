@@ -1,6 +1,7 @@
 //! Languages are data: a stanza of `languages.toml` is all that a new one needs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::{Arc, LazyLock};
 
 use regex::{Match, Regex};
@@ -17,6 +18,12 @@ pub struct Language {
     #[serde(default)]
     pub aliases: Vec<String>,
     pub image: String,
+    /// What the native sandbox runs it on, if not on what the settings say for all.
+    #[serde(default)]
+    pub root: Option<String>,
+    /// The Debian package that brings its toolchain.
+    #[serde(default)]
+    pub package: Option<String>,
     source: String,
     #[serde(default)]
     pub compile: Option<Compile>,
@@ -63,6 +70,27 @@ impl Compile {
     }
 }
 
+/// The file system that the native sandbox shows to programs.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Root {
+    /// The machine's own.
+    Host,
+    /// The language's image, imported.
+    Image,
+    Folder(PathBuf),
+}
+
+impl Root {
+    pub fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "host" => Ok(Self::Host),
+            "image" => Ok(Self::Image),
+            path if path.starts_with('/') && !path.contains('\0') => Ok(Self::Folder(path.into())),
+            _ => Err(format!("{text:?} is neither host nor image nor an absolute path")),
+        }
+    }
+}
+
 /// A language's commands with every placeholder filled for one piece of code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commands {
@@ -102,6 +130,12 @@ impl Language {
         }
     }
 
+    /// The programs that must be there: the compiler and, unless it makes the program, what runs it.
+    pub fn tools(&self) -> impl Iterator<Item = &str> {
+        let compile = self.compile.iter().flat_map(|compile| compile.command.first());
+        compile.chain(self.run.first()).map(String::as_str).filter(|tool| !tool.contains(['/', '{']))
+    }
+
     fn uses_class(&self) -> bool {
         let compile = self.compile.iter().flat_map(|compile| &compile.command);
         std::iter::once(&self.source).chain(compile).chain(&self.run).any(|word| word.contains("class}"))
@@ -116,6 +150,9 @@ impl Language {
         }
         if self.compile.as_ref().is_some_and(|compile| compile.command.is_empty()) {
             return Some("compile.command must name a command".into());
+        }
+        if let Some(problem) = self.root.as_deref().and_then(|root| Root::parse(root).err()) {
+            return Some(format!("root {problem}"));
         }
         if self.source.is_empty() || self.source.contains(['/', '\0']) || self.source.starts_with('.') {
             return Some(format!("source {:?} must be a plain file name", self.source));

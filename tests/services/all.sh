@@ -63,7 +63,7 @@ services_print_env() {
 services_settings() {
     local language
     printf 'queue.url = "%s"\nstore.url = "%s"\n' "$TEST_AMQP_URL" "$TEST_REDIS_URL"
-    printf 'sandbox.docker.host = "%s"\nsandbox.docker.pull_policy = "never"\n' "$TEST_DOCKER_HOST"
+    printf 'sandbox.kind = "docker"\nsandbox.docker.host = "%s"\nsandbox.docker.pull_policy = "never"\n' "$TEST_DOCKER_HOST"
     for language in $(grep -oP '^\[languages\.\K[a-z]+(?=\])' shared/languages.toml); do
         printf 'languages.%s.image = "%s"\n' "$language" "$TEST_IMAGE"
     done

@@ -149,7 +149,7 @@ pub fn settings_text(services: &Services, folder: &Path) -> String {
     let name = format!("e2e-{}", uuid::Uuid::new_v4().simple());
     let mut text = format!(
         "queue.url = \"{}\"\nqueue.name = \"{name}\"\nstore.url = \"{}\"\n\
-         sandbox.workspace_root = \"{}\"\nsandbox.docker.host = \"{}\"\nsandbox.docker.pull_policy = \"never\"\n",
+         sandbox.kind = \"docker\"\nsandbox.workspace_root = \"{}\"\nsandbox.docker.host = \"{}\"\nsandbox.docker.pull_policy = \"never\"\n",
         services.amqp,
         services.redis,
         folder.join("work").display(),

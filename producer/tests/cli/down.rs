@@ -81,7 +81,10 @@ fn a_sandbox_that_is_down_is_named_with_its_address_and_a_remedy() {
         let with_host = |arguments: &[&str]| {
             let mut command = tribunal(folder.path());
             command.env("TRIBUNAL_SANDBOX__WORKSPACE_ROOT", folder.path());
-            run(command.env("TRIBUNAL_SANDBOX__DOCKER__HOST", &host).args(arguments))
+            run(command
+                .env("TRIBUNAL_SANDBOX__KIND", "docker")
+                .env("TRIBUNAL_SANDBOX__DOCKER__HOST", &host)
+                .args(arguments))
         };
         let ran = with_host(&["judge", example("two_sum").to_str().unwrap()]);
         is_down(&ran, &["Docker", &host, reason, "TRIBUNAL_SANDBOX__DOCKER__HOST"]);

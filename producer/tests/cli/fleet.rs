@@ -221,7 +221,7 @@ async fn doctor_counts_the_workers() {
     let fleet = Fleet::new().await;
     let queue = || {
         let mut doctor = fleet.tribunal(&["doctor", "--json"]);
-        doctor.env("TRIBUNAL_SANDBOX__WORKSPACE_ROOT", fleet.folder.path());
+        doctor.env("TRIBUNAL_SANDBOX__KIND", "docker").env("TRIBUNAL_SANDBOX__WORKSPACE_ROOT", fleet.folder.path());
         let ran = run(doctor.env("TRIBUNAL_SANDBOX__DOCKER__HOST", "unix:///no/such/socket"));
         let checks: Vec<serde_json::Value> = serde_json::from_str(&ran.stdout).unwrap();
         let check = checks.into_iter().find(|check| check["check"] == "RabbitMQ").unwrap();

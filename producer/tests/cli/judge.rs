@@ -14,7 +14,7 @@ fn folder() -> TempDir {
     let (host, image) = (service("TEST_DOCKER_HOST"), service("TEST_IMAGE"));
     let root = folder.path().join("workspaces");
     let mut settings = format!(
-        "[sandbox]\nworkspace_root = '{}'\n[sandbox.docker]\nhost = '{host}'\npull_policy = 'never'\n",
+        "[sandbox]\nkind = 'docker'\nworkspace_root = '{}'\n[sandbox.docker]\nhost = '{host}'\npull_policy = 'never'\n",
         root.display()
     );
     for language in ["python", "cpp", "java"] {

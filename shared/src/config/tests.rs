@@ -38,7 +38,7 @@ fn the_defaults_are_those_that_the_documented_file_shows() {
     assert_eq!(settings.store.url, "redis://127.0.0.1:6379/");
     assert!(!settings.store.allow_eviction);
     assert_eq!(settings.worker.max_attempts, 3);
-    assert_eq!(settings.sandbox.kind, SandboxKind::Docker);
+    assert_eq!(settings.sandbox.kind, SandboxKind::Native);
     assert_eq!(settings.sandbox.output_limit_kb, 64);
     assert_eq!(settings.sandbox.max_processes, 64);
     assert_eq!(settings.sandbox.docker.pull_policy, PullPolicy::IfNotPresent);
@@ -145,7 +145,7 @@ fn what_is_wrong_in_a_file_names_its_key_its_value_and_the_file() {
         ("[worker]\nslots = -1", "worker.slots: invalid value: integer `-1`"),
         ("[worker]\nmax_attempts = 4294967297", "worker.max_attempts: invalid value: integer `4294967297`"),
         ("[store]\nallow_eviction = 'no'", "store.allow_eviction: invalid type: string \"no\""),
-        ("[sandbox]\nkind = 'podman'", "sandbox.kind: unknown variant `podman`, expected `docker`"),
+        ("[sandbox]\nkind = 'podman'", "sandbox.kind: unknown variant `podman`, expected `native` or `docker`"),
         ("[sandbox.docker]\npull_policy = 'maybe'", "pull_policy: unknown variant `maybe`, expected one of `always`"),
         ("[limits.timeout_ms]\nmin = 'x'", "limits.timeout_ms.min: invalid type: string \"x\""),
         ("[languages.python]\nimge = 'x'", "languages.python.imge: unknown field `imge`, expected one of"),
@@ -174,7 +174,7 @@ fn what_is_wrong_in_the_environment_names_its_key_its_value_and_the_variable() {
         ("TRIBUNAL_WORKER__SLOTS", "-4", "worker.slots: invalid type: string \"-4\", expected an integer"),
         ("TRIBUNAL_WORKER__SLOTS", "1.5", "worker.slots: invalid type: string \"1.5\", expected an integer"),
         ("TRIBUNAL_STORE__ALLOW_EVICTION", "maybe", "store.allow_eviction: invalid type: string \"maybe\""),
-        ("TRIBUNAL_SANDBOX__KIND", "podman", "sandbox.kind: unknown variant `podman`, expected `docker`"),
+        ("TRIBUNAL_SANDBOX__KIND", "podman", "sandbox.kind: unknown variant `podman`, expected `native` or `docker`"),
         ("TRIBUNAL_LANGUAGES__C__RUN", "a", "languages.c.run: invalid type: string \"a\", expected a sequence"),
         ("TRIBUNAL_LIMITS__TIMEOUT_MS__MIN", "70000", "limits.timeout_ms: min <= default <= max does not hold"),
     ];

@@ -11,6 +11,8 @@ fn builtin() -> Languages {
 
 fn language(source: &str, aliases: &[&str]) -> Language {
     Language {
+        root: None,
+        package: None,
         name: String::new(),
         aliases: aliases.iter().map(ToString::to_string).collect(),
         image: "image".into(),

@@ -3,6 +3,7 @@
 //! [`from_config`] is the only place that chooses which one.
 
 mod docker;
+pub mod native;
 mod output;
 mod tenancy;
 mod workspace;
@@ -122,6 +123,7 @@ pub trait Sandbox: Send + Sync {
 /// The configured sandbox, ready to use and able to keep its promises; what a dead worker left is removed.
 pub async fn from_config(settings: &Settings) -> Result<Arc<dyn Sandbox>, SandboxError> {
     match settings.sandbox.kind {
+        SandboxKind::Native => native::start(settings, &[]).await,
         SandboxKind::Docker => Ok(Arc::new(docker::DockerSandbox::start(&settings.sandbox).await?)),
     }
 }
@@ -135,6 +137,7 @@ pub struct Finding {
 /// Looks at everything the configured sandbox needs, without changing anything.
 pub async fn diagnose(settings: &Settings) -> Vec<Finding> {
     match settings.sandbox.kind {
+        SandboxKind::Native => native::diagnose(settings).await,
         SandboxKind::Docker => docker::diagnose(settings).await,
     }
 }
