@@ -1,0 +1,2 @@
+#: expect memory_exceeded
+x = bytearray(400 << 20)
