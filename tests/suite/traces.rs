@@ -112,7 +112,8 @@ impl Watch {
 
 fn memory_mb() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse().ok());
+    let kilobytes =
+        status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse().ok());
     kilobytes.unwrap_or(u64::MAX) / 1024
 }
 
@@ -130,6 +131,25 @@ pub fn guests() -> Vec<String> {
         (user >= FIRST_GUEST).then(|| format!("process {pid} ({}, begun at {started})", field("Name:").unwrap_or("?")))
     };
     processes.filter_map(guest).collect()
+}
+
+/// How many processes are in a cgroup with this in its path.
+pub fn processes_in(cgroup: &str) -> usize {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let belongs = |entry: &fs::DirEntry| {
+        fs::read_to_string(entry.path().join("cgroup")).is_ok_and(|membership| membership.contains(cgroup))
+    };
+    processes.filter(belongs).count()
+}
+
+/// How many processes on this machine have a word among their arguments.
+pub fn processes_with(word: &str) -> usize {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let has = |entry: &fs::DirEntry| {
+        let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        words.split(|byte| *byte == 0).any(|own| own == word.as_bytes())
+    };
+    processes.filter(has).count()
 }
 
 fn mounts() -> Vec<String> {
