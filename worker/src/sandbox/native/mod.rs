@@ -1,5 +1,7 @@
 //! The native sandbox: a container for every compile and every test, made by the worker itself.
 
+pub mod toolchain;
+
 use std::sync::Arc;
 
 use tribunal_shared::config::Settings;
