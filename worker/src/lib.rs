@@ -5,6 +5,7 @@
 
 mod compile;
 mod judge;
+pub mod rootfs;
 pub mod run;
 pub mod sandbox;
 pub mod trial;

@@ -37,6 +37,7 @@ PATH is one of
 Examples:
   tribunal judge examples/two_sum
   tribunal judge Main.java --tests tests --memory-mb 512
+  tribunal run solution.py --stdin input.txt
   tribunal submit examples/two_sum --wait
   tribunal doctor
 
@@ -100,6 +101,29 @@ Examples:
 
 {EXIT_CODES}"))]
     Judge(Judge),
+    /// Run a program here, without tests, and say what it used
+    #[command(after_help = format!("\
+PATH is a source file, or a folder with solution.EXT (or a single source file of any name).
+
+The program runs as a test does: same sandbox, same limits, same bounded output, which is shown when
+the program has ended. Its stdout goes to stdout and its stderr to stderr, byte for byte; only on a
+terminal are control characters shown as escapes, because nobody has read this code and a terminal
+obeys them. What it used is said on stderr.
+
+Examples:
+  tribunal run solution.py
+  tribunal run solution.cpp --stdin input.txt > output.txt
+  echo 3 4 | tribunal run add.rs --stdin -
+  tribunal run slow.py --timeout-ms 60000 --json | jq .cpu_time_ms
+
+Exit codes:
+  0    the program ended with exit code 0
+  1    it did not: another exit code, a signal, a limit, or it could not be compiled
+  2    bad usage
+  3    infrastructure: the sandbox failed, or the toolchain is missing
+  130  interrupted
+  141  nobody reads the output any more"))]
+    Run(Run),
     /// Put a request on the queue and print its id
     #[command(after_help = format!("\
 {ABOUT_PATHS}
@@ -165,6 +189,30 @@ pub struct Judge {
     /// Print the result as JSON, and nothing else
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Run {
+    /// What to run: a source file, or a folder with one
+    pub path: PathBuf,
+    /// What the program reads; - is what we read ourselves. Without it, nothing
+    #[arg(long, value_name = "FILE")]
+    pub stdin: Option<PathBuf>,
+    /// Language of the source, instead of what its extension says
+    #[arg(long)]
+    pub language: Option<String>,
+    /// Print what happened as JSON, and nothing else
+    #[arg(long)]
+    pub json: bool,
+    /// Time limit
+    #[arg(long, value_name = "MS", help_heading = "Limits")]
+    pub timeout_ms: Option<i64>,
+    /// Memory limit
+    #[arg(long, value_name = "MB", help_heading = "Limits")]
+    pub memory_mb: Option<i64>,
+    /// CPU cores that the program may use
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    pub cpus: Option<f64>,
 }
 
 #[derive(Debug, Args)]

@@ -17,6 +17,7 @@ mod output;
 mod progress;
 mod render;
 mod result;
+mod run;
 mod signals;
 mod submit;
 mod watch;
@@ -52,6 +53,7 @@ async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let settings = settings(&arguments.settings)?;
     match arguments.command {
         Command::Judge(judge) => judge::run(judge, settings).await,
+        Command::Run(run) => run::run(run, settings).await,
         Command::Submit(submit) => submit::run(submit, &settings).await,
         Command::Result(result) => result::run(result, &settings).await,
         Command::Watch(watch) => watch::run(watch, &settings).await,

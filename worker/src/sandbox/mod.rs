@@ -2,7 +2,7 @@
 //!
 //! [`from_config`] is the only place that chooses which one.
 
-mod docker;
+pub(crate) mod docker;
 pub mod native;
 mod output;
 mod tenancy;
