@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::Serialize;
 use tribunal_shared::request::RequestId;
 
 const EXIT_CODES: &str = "\
@@ -180,6 +181,71 @@ Examples:
 
 {EXIT_CODES}"))]
     Doctor(Doctor),
+    /// Measure what a run costs here: bare, in our sandboxes, and in others that are installed
+    #[command(after_help = format!("\
+The program is a static one that returns 0, the same bytes for all. All kinds take turns in every
+round, so that whatever else the machine does hits all alike; the ratios are medians of what each
+round saw. native and docker go through the sandbox as a test does. CPU is that of the whole
+machine (/proc/stat) while a kind was running: measure on a quiet one.
+
+Examples:
+  tribunal bench
+  tribunal bench --quick --only native,docker
+  tribunal bench --rounds 30 --svg cost.svg
+  tribunal bench --json | jq '.kinds[] | select(.kind == \"native\") | .back_to_back'
+
+{EXIT_CODES}"))]
+    Bench(Bench),
+}
+
+#[derive(Debug, Args)]
+pub struct Bench {
+    /// Rounds; more give steadier numbers
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// Fewer and shorter rounds: a first impression in seconds
+    #[arg(long, conflicts_with = "rounds")]
+    pub quick: bool,
+    /// Kinds to measure, instead of all; bare is always among them
+    #[arg(long, value_name = "KIND,...", value_delimiter = ',')]
+    pub only: Vec<BenchKind>,
+    /// Also draw a chart
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A way to run a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BenchKind {
+    /// posix_spawn and wait, no sandbox at all
+    Bare,
+    /// Our native sandbox
+    Native,
+    /// Our Docker sandbox
+    Docker,
+    /// isolate: init, run and cleanup
+    Isolate,
+    /// Bubblewrap
+    Bwrap,
+    /// runc run
+    Runc,
+}
+
+impl BenchKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bare => "bare",
+            Self::Native => "native",
+            Self::Docker => "docker",
+            Self::Isolate => "isolate",
+            Self::Bwrap => "bwrap",
+            Self::Runc => "runc",
+        }
+    }
 }
 
 #[derive(Debug, Args)]

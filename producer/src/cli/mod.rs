@@ -4,6 +4,7 @@
 //! [`render`] shows a result to a person. Text that comes from requests, results or events goes through [`escape`].
 
 pub mod args;
+mod bench;
 mod difference;
 mod doctor;
 mod embedded;
@@ -59,6 +60,7 @@ async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Watch(watch) => watch::run(watch, &settings).await,
         Command::Languages(languages) => languages::run(languages, settings).await,
         Command::Doctor(doctor) => doctor::run(doctor, &settings).await,
+        Command::Bench(bench) => bench::run(bench, settings).await,
     }
 }
 

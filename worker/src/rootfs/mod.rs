@@ -143,7 +143,7 @@ async fn from_image(
     let tar = SyncIoBridge::new(StreamReader::new(Box::pin(export.stream())));
     let (what, root, watch) = (image.to_owned(), unfinished.root(), Arc::clone(watch));
     let unpacked = blocking(move || unpack::unpack(Watched { bytes: tar, watch: &watch }, &root, &what)).await;
-    let environment = export.environment().join("\n");
+    let environment: String = export.environment().iter().map(|variable| format!("{variable}\n")).collect();
     let removed = export.remove().await;
     // What went wrong first is what counts.
     let unpacked = unpacked?;
