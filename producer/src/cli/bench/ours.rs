@@ -17,10 +17,11 @@ use super::program::Program;
 const PROGRAM: &str = "program";
 
 struct Ours {
+    /// First, because they lie in the sandbox's folder and are dropped before it.
+    workspaces: Vec<Workspace>,
     sandbox: Arc<dyn Sandbox>,
     language: Arc<Language>,
     request: RequestId,
-    workspaces: Vec<Workspace>,
     command: Vec<String>,
     limits: RunLimits,
 }

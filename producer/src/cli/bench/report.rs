@@ -40,7 +40,7 @@ pub fn text(rows: &[Row], plan: &Plan, colours: bool) -> String {
     let mut text = format!("{}\n", render::finished(&table));
     for (kind, measured) in rows {
         if let Err(problem) = measured {
-            let _ = write!(text, "\n{}: {}", kind.name(), escape::block(problem));
+            let _ = writeln!(text, "{:7} {}", kind.name(), escape::line(problem));
         }
     }
     let _ = writeln!(
@@ -115,7 +115,7 @@ pub mod tests {
         let native = text.lines().find(|line| line.starts_with("native")).unwrap();
         let words: Vec<_> = native.split_whitespace().collect();
         assert_eq!(words.join(" "), "native 1.25 ms 1.88 ms 1.56 1.25 ms 800/s 1520/s 1.50 ms 1.88", "{text}");
-        assert!(text.contains("\nisolate: not installed: apt-get install isolate\n"), "{text}");
+        assert!(text.contains("\nisolate not installed: apt-get install isolate\n"), "{text}");
         assert!(text.contains("7 rounds") && !text.contains('\x1b'), "{text}");
     }
 

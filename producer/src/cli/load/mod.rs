@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tribunal_shared::config::Settings;
 use tribunal_shared::language::{Language, Languages};
-use tribunal_shared::request::{ExecutionRequest, Malformed, TestCase};
+use tribunal_shared::request::{ExecutionRequest, Malformed};
 
 use super::args::RequestArguments;
 use super::escape;
@@ -73,7 +73,10 @@ pub fn load(arguments: &RequestArguments, settings: &Settings) -> Result<Executi
     let limit = settings.limits.max_request_bytes;
     let mut request = match shape(arguments, &languages)? {
         Shape::Request(path) => from_json(path, &languages, limit)?,
-        Shape::Source { file, language, tests } => from_source(&file, &language, cases::find(&tests, limit)?, limit)?,
+        Shape::Source { file, language, tests } => {
+            let program = from_source(&file, &language, limit)?;
+            ExecutionRequest { test_cases: cases::find(&tests, limit)?, ..program }
+        }
     };
 
     if let Some(language) = &arguments.language {
@@ -94,7 +97,7 @@ pub fn program(path: &Path, language: Option<&str>, settings: &Settings) -> Resu
     let kind = std::fs::metadata(path).map_err(|source| LoadError::Unreadable { path: path.into(), source })?;
     let file = if kind.is_dir() { solution::find(path, &languages, chosen.as_deref())? } else { path.to_owned() };
     let language = language_of(&file, &languages, chosen.as_deref())?;
-    from_source(&file, &language, Vec::new(), settings.limits.max_request_bytes)
+    from_source(&file, &language, settings.limits.max_request_bytes)
 }
 
 /// What a program is to read: a file, or what we read ourselves.
@@ -167,17 +170,13 @@ fn from_json(path: &Path, languages: &Languages, limit: usize) -> Result<Executi
     ExecutionRequest::from_json(&body).map_err(|problem| LoadError::Malformed { path: path.to_owned(), problem })
 }
 
-fn from_source(
-    file: &Path,
-    language: &str,
-    test_cases: Vec<TestCase>,
-    limit: usize,
-) -> Result<ExecutionRequest, LoadError> {
+/// Without tests.
+fn from_source(file: &Path, language: &str, limit: usize) -> Result<ExecutionRequest, LoadError> {
     Ok(ExecutionRequest {
         request_id: None,
         code: read::text(file, limit)?,
         language: language.to_owned(),
-        test_cases,
+        test_cases: Vec::new(),
         timeout_ms: None,
         total_timeout_ms: None,
         memory_limit_mb: None,
