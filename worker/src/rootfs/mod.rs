@@ -75,6 +75,20 @@ pub fn folder_for(roots: &Path, image: &str) -> PathBuf {
     roots.join(image.chars().enumerate().map(plain).collect::<String>())
 }
 
+/// What programs of an image run on.
+pub struct Found {
+    pub root: PathBuf,
+    pub environment: Vec<(String, String)>,
+}
+
+/// The root of an image, if it was imported.
+pub fn find(roots: &Path, image: &str) -> Option<Found> {
+    let folder = folder_for(roots, image);
+    let environment = fs::read_to_string(folder.join(ENVIRONMENT)).ok()?;
+    let pair = |line: &str| line.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
+    Some(Found { root: folder.join(ROOT), environment: environment.lines().filter_map(pair).collect() })
+}
+
 /// Unpacks the source into the folder of the image that it is, or stands for. Returns that folder.
 pub async fn import(
     source: &Source,

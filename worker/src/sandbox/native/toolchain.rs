@@ -1,19 +1,62 @@
-//! Whether a language's toolchain is where its programs will look for it: said before a run, and with what brings it.
+//! What a language runs on, and whether its toolchain is there: said before a run, and with what brings it.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{self, CWD, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
-use tribunal_shared::language::Language;
+use tribunal_shared::config::NativeSettings;
+use tribunal_shared::language::{Language, Root};
 
 use super::super::SandboxError;
+use super::message::RootFolder;
+use crate::rootfs;
 
+const PATH: &str = "PATH";
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// What a program sees of the host. Elsewhere, in somebody's home or below `/opt`, a tool is of no use to it.
 const SEEN_OF_THE_HOST: [&str; 5] = ["usr", "bin", "sbin", "lib", "lib64"];
 
+pub struct Toolchain {
+    pub root: RootFolder,
+    /// The image's, or just where programs are.
+    pub environment: Vec<(String, String)>,
+}
+
+impl Toolchain {
+    pub fn of(language: &Language, settings: &NativeSettings) -> Result<Self, SandboxError> {
+        let root = language.root.as_deref().unwrap_or(&settings.root);
+        let root = Root::parse(root).map_err(|problem| SandboxError::failed("choosing a root", problem))?;
+        let mut environment = vec![(PATH.to_owned(), DEFAULT_PATH.to_owned())];
+        let root = match root {
+            Root::Host => RootFolder::Host,
+            Root::Folder(path) => RootFolder::Folder(path),
+            Root::Image => {
+                let imported = rootfs::find(&settings.roots, &language.image).ok_or_else(|| SandboxError::Unfit {
+                    problem: format!("the image {} was not imported to {}", language.image, settings.roots.display()),
+                    remedy: format!("Run `tribunal-worker rootfs import {}`", language.image),
+                })?;
+                environment.extend(imported.environment);
+                RootFolder::Folder(imported.root)
+            }
+        };
+        Ok(Self { root, environment })
+    }
+
+    /// Whether everything is there that the language needs.
+    pub fn look_for(&self, language: &Language) -> Result<(), SandboxError> {
+        let root = match &self.root {
+            RootFolder::Host => Path::new("/"),
+            RootFolder::Folder(path) => path,
+        };
+        // Said later, it holds.
+        let path = self.environment.iter().rev().find(|(name, _)| name == PATH);
+        look_for(language, root, path.map_or(DEFAULT_PATH, |(_, value)| value))
+    }
+}
+
 /// Looks for each tool of a language in the folders of `path_variable`, below the folder that is `/` for its programs.
-pub fn look_for(language: &Language, root: &Path, path_variable: &str) -> Result<(), SandboxError> {
+fn look_for(language: &Language, root: &Path, path_variable: &str) -> Result<(), SandboxError> {
     let open = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root_handle = fs::open(root, open, Mode::empty()).map_err(|error| SandboxError::Unfit {
         problem: format!("the root of {}, {}, cannot be opened: {error}", language.name(), root.display()),
@@ -86,6 +129,26 @@ mod tests {
     use super::*;
 
     const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+    #[test]
+    fn an_imported_image_brings_its_own_path() {
+        let roots = tempfile::tempdir().unwrap();
+        let settings = NativeSettings { root: "image".into(), roots: roots.path().into(), cgroup: "x".into() };
+        let (java, folder) = (java(), rootfs::folder_for(roots.path(), &java().image));
+        let problem = Toolchain::of(&java, &settings).err().unwrap().to_string();
+        assert!(problem.contains("tribunal-worker rootfs import openjdk:17-slim"), "{problem}");
+
+        fs::create_dir_all(folder.join("root/opt/jdk/bin")).unwrap();
+        fs::write(folder.join("environment"), "JAVA_HOME=/opt/jdk\nPATH=/opt/jdk/bin:/bin\n").unwrap();
+        let toolchain = Toolchain::of(&java, &settings).unwrap();
+        assert!(toolchain.look_for(&java).unwrap_err().to_string().starts_with("javac"));
+        for tool in ["javac", "java"] {
+            let path = folder.join("root/opt/jdk/bin").join(tool);
+            fs::write(&path, "").unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        toolchain.look_for(&java).unwrap();
+    }
 
     fn java() -> Arc<Language> {
         Settings::defaults().languages().get("java").unwrap()
