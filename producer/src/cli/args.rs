@@ -158,10 +158,10 @@ Examples:
 
 {EXIT_CODES}"))]
     Watch(Watch),
-    /// List what can be judged, with images and versions
+    /// List what can be judged, on what it runs and in which version
     #[command(after_help = format!("\
-Versions are asked of the toolchains themselves, in the sandbox. Nothing is pulled for that: the
-version of a language whose image is not here yet is not shown.
+Versions are asked of the toolchains themselves, in the sandbox. Nothing is pulled for that: a
+language whose image or toolchain is not here says so in place of its version.
 
 Examples:
   tribunal languages
