@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::super::args::BenchKind;
+use super::PerKind;
 use super::measure::{GAP, Measured};
 use super::report::short;
 
@@ -15,7 +15,7 @@ const BAR: f64 = 16.0;
 const BACK_TO_BACK: &str = "#2f6f9f";
 const GAPPED: &str = "#9cc3df";
 
-pub fn svg(rows: &[(BenchKind, Result<Measured, String>)]) -> String {
+pub fn svg(rows: &PerKind<Measured>) -> String {
     let rows: Vec<_> = rows.iter().filter_map(|(kind, measured)| Some((*kind, measured.as_ref().ok()?))).collect();
     let values = rows.iter().flat_map(|(_, measured)| [measured.back_to_back.p50_ms, measured.gapped.p50_ms]);
     let scale = Scale::over(values);

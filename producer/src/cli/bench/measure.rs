@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::task::JoinSet;
 
 use super::super::args::BenchKind;
-use super::Runner;
+use super::{PerKind, Runner};
 
 /// Between runs that are not back to back: what a kernel put to sleep must wake up again.
 pub const GAP: Duration = Duration::from_millis(50);
@@ -85,10 +85,7 @@ impl Samples {
     }
 }
 
-pub async fn all(
-    runners: Vec<(BenchKind, Result<Arc<dyn Runner>, String>)>,
-    plan: Plan,
-) -> Vec<(BenchKind, Result<Measured, String>)> {
+pub async fn all(runners: PerKind<Arc<dyn Runner>>, plan: Plan) -> PerKind<Measured> {
     let progress = Progress::start(plan.rounds);
     let mut contenders = Vec::new();
     for (kind, runner) in runners {

@@ -7,11 +7,10 @@ use serde_json::{Value, json};
 
 use super::super::args::BenchKind;
 use super::super::{escape, render};
+use super::PerKind;
 use super::measure::{GAP, Latency, Measured, Plan};
 
-type Row = (BenchKind, Result<Measured, String>);
-
-pub fn text(rows: &[Row], plan: &Plan, colours: bool) -> String {
+pub fn text(rows: &PerKind<Measured>, plan: &Plan, colours: bool) -> String {
     let lanes = format!("{} AT ONCE", plan.lanes);
     let gapped = format!("P50, {} MS APART", GAP.as_millis());
     let header = ["KIND", "P50", "P95", "× BARE", "CPU", "ONE AT A TIME", lanes.as_str(), gapped.as_str(), "× BARE"];
@@ -51,9 +50,9 @@ pub fn text(rows: &[Row], plan: &Plan, colours: bool) -> String {
     text
 }
 
-pub fn json(rows: &[Row], plan: &Plan) -> Value {
+pub fn json(rows: &PerKind<Measured>, plan: &Plan) -> Value {
     let latency = |latency: &Latency| json!({ "p50_ms": latency.p50_ms, "p95_ms": latency.p95_ms, "times_bare": latency.times_bare });
-    let row = |(kind, measured): &Row| match measured {
+    let row = |(kind, measured): &(BenchKind, Result<Measured, String>)| match measured {
         Ok(measured) => json!({
             "kind": kind,
             "back_to_back": latency(&measured.back_to_back),
@@ -88,7 +87,7 @@ pub mod tests {
 
     use super::*;
 
-    pub fn rows() -> Vec<Row> {
+    pub fn rows() -> PerKind<Measured> {
         let latency = |p50_ms| Latency { p50_ms, p95_ms: p50_ms * 1.5, times_bare: p50_ms / 0.8 };
         let measured = |p50_ms: f64| Measured {
             back_to_back: latency(p50_ms),
