@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | `run` | worker | one run, from its order to its outcome |
 //! | `pool` | worker | the zygotes that wait |
+//! | `toolchain` | worker | what a language runs on |
 //! | `cgroup` | worker | limits and counters |
 //! | `message` | all | what they say to each other |
 //! | `zygote` | zygote | builds the root (`root`, `mount`), then makes one process 1 after the other (`clone`) |
@@ -22,9 +23,9 @@ mod pool;
 mod root;
 mod run;
 mod seccomp;
+mod toolchain;
 mod zygote;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,12 +43,12 @@ use super::{Finding, Invocation, Outcome, Sandbox, SandboxError, Workspace, host
 use cgroup::{Cgroups, Hierarchy};
 use message::RootFolder;
 use pool::Pool;
+use toolchain::Toolchain;
 
 pub use zygote::serve_if_zygote;
 
 /// How often dead neighbours are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
-const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// One layer of the sandbox. Tests switch one off to see that its loss is noticed; no setting can. (There is none for the
 /// pid namespace and the mount namespace: without them a run could end or change the whole machine.)
@@ -95,12 +96,6 @@ struct Shared {
     ending: TaskTracker,
 }
 
-/// What a language runs on.
-struct Toolchain {
-    root: RootFolder,
-    environment: Vec<String>,
-}
-
 /// `without` is for tests alone.
 pub async fn start(settings: &Settings, without: &[Defence]) -> Result<Arc<dyn Sandbox>, SandboxError> {
     check_privileges()?;
@@ -136,7 +131,7 @@ impl Drop for NativeSandbox {
 #[async_trait]
 impl Sandbox for NativeSandbox {
     async fn prepare(&self, language: &Language) -> Result<(), SandboxError> {
-        self.shared.toolchain(language).map(drop)
+        Toolchain::of(language, &self.shared.settings.native)?.look_for(language)
     }
 
     async fn workspace(&self, _request: &RequestId) -> Result<Workspace, SandboxError> {
@@ -155,19 +150,6 @@ impl Sandbox for NativeSandbox {
 }
 
 impl Shared {
-    fn toolchain(&self, language: &Language) -> Result<Toolchain, SandboxError> {
-        let root = language.root.as_deref().unwrap_or(&self.settings.native.root);
-        let root = Root::parse(root).map_err(|problem| SandboxError::failed("choosing a root", problem))?;
-        let toolchain = |root| Toolchain { root, environment: vec![PATH.to_owned()] };
-        match root {
-            Root::Host => Ok(toolchain(RootFolder::Host)),
-            Root::Folder(path) => Ok(toolchain(RootFolder::Folder(path))),
-            Root::Image => {
-                Ok(toolchain(RootFolder::Folder(PathBuf::from(&self.settings.native.roots).join(&language.image))))
-            }
-        }
-    }
-
     /// Removes the cgroups and folders of workers that died on this host. Their processes died with them.
     fn sweep(&self) {
         for dead in self.tenancy.abandoned() {

@@ -1,5 +1,6 @@
 //! One run, from its order to its outcome, seen from the worker.
 
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use tokio::net::unix::pipe;
 use super::cgroup::Used;
 use super::message::{Answer, Ended, How, Order, Run};
 use super::pool::Zygote;
+use super::toolchain::Toolchain;
 use super::{Defence, Shared, mount};
 use crate::sandbox::copy::{self, Budget, Stopped};
 use crate::sandbox::output::Capture;
@@ -24,7 +26,7 @@ const MOST_ENTRIES: usize = 10_000;
 const MIB: u64 = 1 << 20;
 
 pub async fn run(shared: &Arc<Shared>, invocation: &Invocation<'_>) -> Result<Outcome, SandboxError> {
-    let toolchain = shared.toolchain(invocation.language)?;
+    let toolchain = Toolchain::of(invocation.language, &shared.settings.native)?;
     let limits = &invocation.limits;
     let zygote = shared.pool.take(&toolchain.root).await?;
     let mut held = Held { zygote: Some(zygote), workspace: invocation.workspace.clone(), shared: Arc::clone(shared) };
@@ -51,14 +53,16 @@ pub async fn run(shared: &Arc<Shared>, invocation: &Invocation<'_>) -> Result<Ou
     Ok(outcome)
 }
 
-fn environment(invocation: &Invocation<'_>, base: &[String], shared: &Shared) -> Vec<String> {
+/// What is said later holds, as in Docker: the image's, ours, the language's.
+fn environment(invocation: &Invocation<'_>, base: &[(String, String)], shared: &Shared) -> Vec<String> {
     let inherited = match shared.without.contains(&Defence::CleanEnvironment) {
-        true => std::env::vars().map(|(name, value)| format!("{name}={value}")).collect(),
+        true => std::env::vars().collect(),
         false => Vec::new(),
     };
-    let own = ["HOME=/tmp".to_owned(), "LANG=C.UTF-8".to_owned()];
-    let languages = invocation.environment.iter().map(|(name, value)| format!("{name}={value}"));
-    inherited.into_iter().chain(base.iter().cloned()).chain(own).chain(languages).collect()
+    let own = [("HOME", "/tmp"), ("LANG", "C.UTF-8")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let languages = invocation.environment.clone();
+    let all: BTreeMap<_, _> = inherited.into_iter().chain(base.to_vec()).chain(own).chain(languages).collect();
+    all.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
 }
 
 /// What a run has for itself. If the run is dropped half-way, its zygote ends it, and only then the rest is let go.
