@@ -9,6 +9,7 @@ use tribunal_producer::cli::{self, args::Arguments};
 const LOGGED: &str = "warn,lapin=off,tribunal_worker::run=off,tribunal_worker::sandbox::docker::images=info";
 
 fn main() -> ExitCode {
+    tribunal_worker::sandbox::native::serve_if_zygote();
     let arguments = Arguments::parse_or_exit();
     tribunal_shared::telemetry::init(LOGGED);
     cli::main(arguments)

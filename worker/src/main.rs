@@ -29,6 +29,7 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
+    tribunal_worker::sandbox::native::serve_if_zygote();
     let arguments = Arguments::parse();
     // The broker's client complains of every lost connection at length; we say it once.
     telemetry::init("info,lapin=off");

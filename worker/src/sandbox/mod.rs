@@ -2,7 +2,9 @@
 //!
 //! [`from_config`] is the only place that chooses which one.
 
+mod copy;
 mod docker;
+mod guest;
 pub mod native;
 mod output;
 mod tenancy;
@@ -126,6 +128,11 @@ pub async fn from_config(settings: &Settings) -> Result<Arc<dyn Sandbox>, Sandbo
         SandboxKind::Native => native::start(settings, &[]).await,
         SandboxKind::Docker => Ok(Arc::new(docker::DockerSandbox::start(&settings.sandbox).await?)),
     }
+}
+
+fn host_swaps() -> bool {
+    // One line is the heading.
+    std::fs::read_to_string("/proc/swaps").is_ok_and(|swaps| swaps.lines().count() > 1)
 }
 
 /// One thing that was looked at, and how it was found.

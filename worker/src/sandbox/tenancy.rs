@@ -13,10 +13,28 @@ use super::{SandboxError, workspace};
 const LOCK: &str = "lock";
 const WORKSPACES: &str = "workspaces";
 
+/// Which sandbox a worker has: what it leaves can only be removed by one of the same.
+#[derive(Debug, Clone, Copy)]
+pub enum Kind {
+    Docker,
+    Native,
+}
+
+impl Kind {
+    /// First letter of its workers' names.
+    fn letter(self) -> char {
+        match self {
+            Self::Docker => 'w',
+            Self::Native => 'n',
+        }
+    }
+}
+
 /// Our own place. It is removed when dropped; other workers do it for us if we die.
 pub struct Tenancy {
     root: PathBuf,
     name: String,
+    kind: Kind,
     /// Somebody else is to remove what is ours.
     left: bool,
     _lock: File,
@@ -30,7 +48,7 @@ pub struct Abandoned {
 }
 
 impl Tenancy {
-    pub fn start(root: &Path) -> Result<Self, SandboxError> {
+    pub fn start(root: &Path, kind: Kind) -> Result<Self, SandboxError> {
         let failed = |doing: &str, path: &Path, error: std::io::Error| SandboxError::Unfit {
             problem: format!("cannot {doing} {}: {error}", path.display()),
             remedy: "Set sandbox.workspace_root to a folder that this worker may write to".into(),
@@ -38,12 +56,12 @@ impl Tenancy {
         // 0711: guests' files are open to all, so nobody else may list or reach into a worker's folder (0700).
         let folder = |path: &Path, mode| DirBuilder::new().mode(mode).recursive(true).create(path);
         folder(root, 0o711).map_err(|error| failed("make", root, error))?;
-        let name = format!("w{}", &uuid::Uuid::new_v4().simple().to_string()[..12]);
+        let name = format!("{}{}", kind.letter(), &uuid::Uuid::new_v4().simple().to_string()[..12]);
         let place = root.join(&name);
         folder(&place, 0o700).map_err(|error| failed("make", &place, error))?;
         let lock = lock_in(&place).map_err(|error| failed("lock", &place, error))?;
         folder(&place.join(WORKSPACES), 0o700).map_err(|error| failed("make", &place, error))?;
-        Ok(Self { root: root.to_owned(), name, left: false, _lock: lock })
+        Ok(Self { root: root.to_owned(), name, kind, left: false, _lock: lock })
     }
 
     /// Unique on this host, of lower-case letters and digits.
@@ -70,15 +88,19 @@ impl Tenancy {
         self.left = true;
     }
 
-    /// The places of those who died. A folder without a lock file is one that is just being made.
+    /// The places of those of our kind who died. A folder without a lock file is one that is just being made.
     pub fn abandoned(&self) -> Vec<Abandoned> {
         let places = fs::read_dir(&self.root).into_iter().flatten().flatten();
         let others = places.filter(|place| place.file_name() != self.name.as_str());
         others
             .filter_map(|place| {
+                let name = place.file_name().into_string().ok()?;
+                if !name.starts_with(self.kind.letter()) {
+                    return None;
+                }
                 let lock = File::open(place.path().join(LOCK)).ok()?;
                 flock(&lock, FlockOperation::NonBlockingLockExclusive).ok()?;
-                Some(Abandoned { name: place.file_name().into_string().ok()?, path: place.path(), _lock: lock })
+                Some(Abandoned { name, path: place.path(), _lock: lock })
             })
             .collect()
     }
@@ -127,7 +149,8 @@ mod tests {
     #[test]
     fn the_living_are_left_alone_and_the_dead_are_found() {
         let root = tempfile::tempdir().unwrap();
-        let (first, second) = (Tenancy::start(root.path()).unwrap(), Tenancy::start(root.path()).unwrap());
+        let (first, second) =
+            (Tenancy::start(root.path(), Kind::Native).unwrap(), Tenancy::start(root.path(), Kind::Native).unwrap());
         assert!(first.abandoned().is_empty());
 
         // A process that dies runs no destructor; only its lock goes.
@@ -150,8 +173,8 @@ mod tests {
     #[test]
     fn a_place_that_is_left_is_found_abandoned() {
         let root = tempfile::tempdir().unwrap();
-        let first = Tenancy::start(root.path()).unwrap();
-        let mut second = Tenancy::start(root.path()).unwrap();
+        let first = Tenancy::start(root.path(), Kind::Native).unwrap();
+        let mut second = Tenancy::start(root.path(), Kind::Native).unwrap();
         second.leave();
         drop(second);
         assert_eq!(first.abandoned().len(), 1);
@@ -160,7 +183,7 @@ mod tests {
     #[test]
     fn a_worker_that_stops_leaves_nothing() {
         let root = tempfile::tempdir().unwrap();
-        let tenancy = Tenancy::start(root.path()).unwrap();
+        let tenancy = Tenancy::start(root.path(), Kind::Native).unwrap();
         tenancy.install("init", b"x").unwrap();
         drop(tenancy);
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
@@ -169,7 +192,7 @@ mod tests {
     #[test]
     fn a_root_that_cannot_be_written_is_named_with_a_remedy() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let error = Tenancy::start(&file.path().join("x")).err().unwrap().to_string();
+        let error = Tenancy::start(&file.path().join("x"), Kind::Native).err().unwrap().to_string();
         assert!(error.contains(&file.path().display().to_string()) && error.contains("workspace_root"), "{error}");
     }
 }

@@ -48,6 +48,15 @@ impl Workspace {
         &self.0.path
     }
 
+    pub(super) fn handle(&self) -> std::os::fd::BorrowedFd<'_> {
+        std::os::fd::AsFd::as_fd(&self.0.handle)
+    }
+
+    /// Removes everything in it. Nothing may run in it.
+    pub(super) fn clear(&self) -> Result<(), SandboxError> {
+        empty(&self.0.handle).map_err(|error| SandboxError::failed("emptying a workspace", error))
+    }
+
     /// Writes a new file that everybody may read and nobody may change.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<(), SandboxError> {
         let failed = |error: std::io::Error| SandboxError::failed(format!("writing {name} to the workspace"), error);

@@ -28,7 +28,7 @@ use super::{ANSWERED_WITHIN, REQUEST_LABEL, Shared, WORKER_LABEL, call, explain,
 
 /// The system calls that programs may make, of the machine's own architecture only. Stricter than Docker's list (no
 /// namespaces, no 32-bit calls, no keyrings, ptrace or io_uring), and shorter, so that a container starts sooner.
-const SECCOMP: &str = include_str!("seccomp.json");
+const SECCOMP: &str = include_str!("../seccomp.json");
 const WORKSPACE: &str = "/workspace";
 const INIT: &str = "/.tribunal-init";
 /// How a run is cut short, and how long each step may take. Process 1 ends everything and still reports; if it does not,

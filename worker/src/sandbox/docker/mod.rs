@@ -28,8 +28,8 @@ use tribunal_shared::config::{DockerSettings, SandboxSettings, Settings};
 use tribunal_shared::language::Language;
 use tribunal_shared::request::RequestId;
 
-use super::tenancy::{Abandoned, Tenancy};
-use super::{Finding, Invocation, Outcome, Sandbox, SandboxError, Workspace};
+use super::tenancy::{Abandoned, Kind, Tenancy};
+use super::{Finding, Invocation, Outcome, Sandbox, SandboxError, Workspace, guest, host_swaps};
 use images::Images;
 
 const WORKER_LABEL: &str = "tribunal.worker";
@@ -66,7 +66,7 @@ impl DockerSandbox {
     pub async fn start(settings: &SandboxSettings) -> Result<Self, SandboxError> {
         let (docker, info) = greet(&settings.docker).await?;
         check_daemon(info, &settings.docker)?;
-        let tenancy = Tenancy::start(&settings.workspace_root)?;
+        let tenancy = Tenancy::start(&settings.workspace_root, Kind::Docker)?;
         let init = tenancy.install("init", report::INIT)?;
         let shared = Arc::new(Shared {
             docker: docker.clone(),
@@ -190,7 +190,7 @@ async fn call<T>(doing: &str, answer: impl Future<Output = Result<T, Error>>) ->
 
 /// What the kernel counts by user is counted for each container alone if each has a user of its own.
 enum GuestUser {
-    /// A fresh one for each run, far from everybody's.
+    /// A fresh one for each run.
     Fresh,
     Fixed(String),
 }
@@ -207,11 +207,9 @@ impl GuestUser {
     }
 
     fn next(&self) -> String {
-        const FIRST: u32 = 2_000_000_000;
-        const COUNT: u32 = 100_000_000;
         match self {
             Self::Fresh => {
-                let id = FIRST + uuid::Uuid::new_v4().as_u128() as u32 % COUNT;
+                let id = guest::fresh_user();
                 format!("{id}:{id}")
             }
             Self::Fixed(user) => user.clone(),
@@ -256,11 +254,6 @@ async fn greet(settings: &DockerSettings) -> Result<(Docker, SystemInfo), Sandbo
     }
 }
 
-fn host_swaps() -> bool {
-    // One line is the heading.
-    std::fs::read_to_string("/proc/swaps").is_ok_and(|swaps| swaps.lines().count() > 1)
-}
-
 /// Whether the daemon can enforce what we promise. Says what it is.
 fn check_daemon(info: SystemInfo, settings: &DockerSettings) -> Result<String, SandboxError> {
     let unfit =
@@ -302,7 +295,7 @@ pub async fn diagnose(settings: &Settings) -> Vec<Finding> {
         Err(error) => return vec![finding("Docker", Err(error))],
     };
     let mut findings = vec![finding("Docker", check_daemon(info, &settings.sandbox.docker))];
-    let workspace = Tenancy::start(&settings.sandbox.workspace_root);
+    let workspace = Tenancy::start(&settings.sandbox.workspace_root, Kind::Docker);
     findings.push(finding("workspace", workspace.map(|_| settings.sandbox.workspace_root.display().to_string())));
     let images = Images::new(docker, settings.sandbox.docker.pull_policy);
     for language in settings.languages().iter() {

@@ -1,26 +1,223 @@
-//! The native sandbox: a container for every compile and every test, made by the worker itself.
+//! The native sandbox: a container for every compile and every test, made by the worker itself in about the time that the
+//! program takes to start.
+//!
+//! | file | process | what |
+//! |---|---|---|
+//! | `run` | worker | one run, from its order to its outcome |
+//! | `pool` | worker | the zygotes that wait |
+//! | `cgroup` | worker | limits and counters |
+//! | `message` | all | what they say to each other |
+//! | `zygote` | zygote | builds the root (`root`, `mount`), then makes one process 1 after the other (`clone`) |
+//! | `init` | process 1 | mounts what is the run's own, starts the program, waits, ends what is left |
+//! | `enter` | the program's | gives up everything (`confine`, `seccomp`), then becomes the program |
 
+mod cgroup;
+mod clone;
+mod confine;
+mod enter;
+mod init;
+mod message;
+mod mount;
+mod pool;
+mod root;
+mod run;
+mod seccomp;
+mod zygote;
+
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tribunal_shared::config::Settings;
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use tokio::task::AbortHandle;
+use tokio_util::task::TaskTracker;
+use tracing::{info, warn};
+use tribunal_shared::config::{SandboxSettings, Settings};
+use tribunal_shared::language::{Language, Root};
+use tribunal_shared::request::RequestId;
 
-use super::{Finding, Sandbox, SandboxError};
+use super::tenancy::{Kind, Tenancy};
+use super::{Finding, Invocation, Outcome, Sandbox, SandboxError, Workspace, host_swaps};
+use cgroup::{Cgroups, Hierarchy};
+use message::RootFolder;
+use pool::Pool;
 
-/// One layer of the sandbox. Tests switch one off to see that its loss is noticed; no setting can.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub use zygote::serve_if_zygote;
+
+/// How often dead neighbours are looked for.
+const SWEEP_EVERY: Duration = Duration::from_secs(10);
+const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// One layer of the sandbox. Tests switch one off to see that its loss is noticed; no setting can. (There is none for the
+/// pid namespace and the mount namespace: without them a run could end or change the whole machine.)
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Defence {
+    Capabilities,
+    CgroupNamespace,
+    CleanEnvironment,
+    ClosedDescriptors,
+    CoreLimit,
+    CpuLimit,
+    EndOfEverybody,
+    FileSizeLimit,
+    IpcNamespace,
+    Landlock,
+    MemoryLimit,
+    NetworkNamespace,
+    NoNewPrivileges,
+    OpenFilesLimit,
+    OwnInodes,
+    OwnProc,
+    ProcessLimit,
+    ReadOnlyRoot,
+    ReadOnlyWorkspace,
+    ScratchLimit,
     Seccomp,
+    StackLimit,
+    UnprivilegedUser,
+    UserNamespace,
+    UtsNamespace,
+    WorkspaceLimit,
 }
 
-/// Must be the first thing in `main` of every program that uses this sandbox: if this process was started to be a
-/// zygote, it serves as one and does not return.
-pub fn serve_if_zygote() {}
+pub struct NativeSandbox {
+    shared: Arc<Shared>,
+    sweeper: AbortHandle,
+}
+
+struct Shared {
+    settings: SandboxSettings,
+    without: Vec<Defence>,
+    pool: Arc<Pool>,
+    cgroups: Cgroups,
+    tenancy: Tenancy,
+    /// Runs that were dropped half-way, until they are gone.
+    ending: TaskTracker,
+}
+
+/// What a language runs on.
+struct Toolchain {
+    root: RootFolder,
+    environment: Vec<String>,
+}
 
 /// `without` is for tests alone.
-pub async fn start(_settings: &Settings, _without: &[Defence]) -> Result<Arc<dyn Sandbox>, SandboxError> {
-    Err(SandboxError::failed("starting the native sandbox", "not built yet"))
+pub async fn start(settings: &Settings, without: &[Defence]) -> Result<Arc<dyn Sandbox>, SandboxError> {
+    check_privileges()?;
+    check_swap()?;
+    let sandbox = &settings.sandbox;
+    let tenancy = Tenancy::start(&sandbox.workspace_root, Kind::Native)?;
+    let cgroups = Cgroups::start(&sandbox.native.cgroup, tenancy.name(), without)?;
+    let pool = Arc::new(Pool::new(sandbox, settings.worker.slots(), without));
+    let shared = Arc::new(Shared {
+        settings: sandbox.clone(),
+        without: without.to_vec(),
+        pool,
+        cgroups,
+        tenancy,
+        ending: TaskTracker::new(),
+    });
+    // Whether sandboxes can be made is seen now, not when somebody waits for a verdict.
+    let root = match Root::parse(&sandbox.native.root) {
+        Ok(Root::Folder(path)) => RootFolder::Folder(path),
+        _ => RootFolder::Host,
+    };
+    shared.pool.put_back(shared.pool.start(&root).await?);
+    shared.sweep();
+    let sweeper = tokio::spawn(sweep_for_ever(Arc::downgrade(&shared))).abort_handle();
+    Ok(Arc::new(NativeSandbox { shared, sweeper }))
 }
 
-pub async fn diagnose(_settings: &Settings) -> Vec<Finding> {
-    Vec::new()
+impl Drop for NativeSandbox {
+    fn drop(&mut self) {
+        self.sweeper.abort();
+    }
+}
+
+#[async_trait]
+impl Sandbox for NativeSandbox {
+    async fn prepare(&self, language: &Language) -> Result<(), SandboxError> {
+        self.shared.toolchain(language).map(drop)
+    }
+
+    async fn workspace(&self, _request: &RequestId) -> Result<Workspace, SandboxError> {
+        Workspace::create(self.shared.tenancy.workspace_path())
+    }
+
+    async fn run(&self, invocation: Invocation<'_>) -> Result<Outcome, SandboxError> {
+        run::run(&self.shared, &invocation).await
+    }
+
+    async fn settle(&self) {
+        self.shared.ending.close();
+        self.shared.ending.wait().await;
+        self.shared.ending.reopen();
+    }
+}
+
+impl Shared {
+    fn toolchain(&self, language: &Language) -> Result<Toolchain, SandboxError> {
+        let root = language.root.as_deref().unwrap_or(&self.settings.native.root);
+        let root = Root::parse(root).map_err(|problem| SandboxError::failed("choosing a root", problem))?;
+        let toolchain = |root| Toolchain { root, environment: vec![PATH.to_owned()] };
+        match root {
+            Root::Host => Ok(toolchain(RootFolder::Host)),
+            Root::Folder(path) => Ok(toolchain(RootFolder::Folder(path))),
+            Root::Image => {
+                Ok(toolchain(RootFolder::Folder(PathBuf::from(&self.settings.native.roots).join(&language.image))))
+            }
+        }
+    }
+
+    /// Removes the cgroups and folders of workers that died on this host. Their processes died with them.
+    fn sweep(&self) {
+        for dead in self.tenancy.abandoned() {
+            let name = dead.name.clone();
+            match self.cgroups.remove_of_dead(&name).and_then(|()| dead.remove()) {
+                Ok(()) => info!(dead_worker = name, "removed what a dead worker left"),
+                // It is tried again, by us or by a neighbour.
+                Err(error) => warn!(dead_worker = name, %error, "what a dead worker left could not be removed"),
+            }
+        }
+    }
+}
+
+async fn sweep_for_ever(shared: std::sync::Weak<Shared>) {
+    loop {
+        tokio::time::sleep(SWEEP_EVERY).await;
+        let Some(shared) = shared.upgrade() else { return };
+        shared.sweep();
+    }
+}
+
+fn check_privileges() -> Result<String, SandboxError> {
+    if rustix::process::geteuid().is_root() {
+        return Ok("root".into());
+    }
+    Err(SandboxError::Unfit {
+        problem: "the native sandbox needs root, to make namespaces, mounts and cgroups that guests cannot undo".into(),
+        remedy: "Run it as root (sudo), or set sandbox.kind = \"docker\" (TRIBUNAL_SANDBOX__KIND=docker)".into(),
+    })
+}
+
+fn check_swap() -> Result<String, SandboxError> {
+    let Hierarchy::V1(tops) = Hierarchy::find()? else { return Ok("version 2".into()) };
+    if host_swaps() && !tops[0].join("memory.memsw.limit_in_bytes").exists() {
+        return Err(SandboxError::Unfit {
+            problem: "the kernel does not limit swap, so a program could use more memory than its limit".into(),
+            remedy: "Boot with swapaccount=1, or turn swap off".into(),
+        });
+    }
+    Ok("version 1".into())
+}
+
+/// Looks at everything the sandbox needs, without changing anything that lasts.
+pub async fn diagnose(settings: &Settings) -> Vec<Finding> {
+    let finding = |what: &str, found| Finding { what: what.into(), found };
+    let mut findings = vec![finding("privileges", check_privileges()), finding("cgroups", check_swap())];
+    if findings.iter().all(|finding| finding.found.is_ok()) {
+        findings.push(finding("sandbox", start(settings, &[]).await.map(|_| "can be made".into())));
+    }
+    findings
 }

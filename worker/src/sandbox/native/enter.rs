@@ -1,0 +1,239 @@
+//! Entering the sandbox: a list of steps, then the program. What is given up here is never had again.
+
+use std::convert::Infallible;
+use std::ffi::CString;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use landlock::RulesetCreated;
+use rustix::io::Errno;
+use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags, unshare_unsafe};
+use rustix::time::ClockId;
+
+use super::Defence;
+use super::init::{Progress, nanoseconds, now_ns};
+use super::message::{Failure, Run, failed};
+use super::seccomp::Filter;
+
+/// Who the program is to itself.
+const INSIDE: u32 = 1000;
+const OPEN_FILES: u64 = 1024;
+const STACK_BYTES: u64 = 8 << 20;
+const MIB: u64 = 1 << 20;
+
+/// Becomes the program. If that fails, it is told to `tell`, and the process ends.
+pub fn program(
+    run: &Run,
+    streams: [BorrowedFd<'_>; 3],
+    cgroups: &[OwnedFd],
+    rules: Option<RulesetCreated>,
+    filter: &Filter,
+    without: &[Defence],
+    mut tell: &File,
+) -> ! {
+    let Err(failure) = enter(run, streams, cgroups, rules, filter, without, tell);
+    let failed = Progress::Failed { doing: failure.doing.into(), errno: failure.errno.raw_os_error() };
+    // Nobody is left to hear of a failure to tell.
+    let _ = tell.write_all(&line(&failed));
+    std::process::exit(1)
+}
+
+fn enter(
+    run: &Run,
+    streams: [BorrowedFd<'_>; 3],
+    cgroups: &[OwnedFd],
+    rules: Option<RulesetCreated>,
+    filter: &Filter,
+    without: &[Defence],
+    tell: &File,
+) -> Result<Infallible, Failure> {
+    let with = |defence| !without.contains(&defence);
+    let program = Program::of(run)?;
+
+    join(cgroups).map_err(failed("joining the cgroups"))?;
+    if with(Defence::CgroupNamespace) {
+        unshare(UnshareFlags::NEWCGROUP).map_err(failed("making a cgroup namespace"))?;
+    }
+    rustix::process::setsid().map_err(failed("starting a session"))?;
+    take_streams(streams).map_err(failed("taking the streams"))?;
+    set_limits(run, &with).map_err(failed("setting limits"))?;
+    rustix::process::chdir("/workspace").map_err(failed("entering the workspace"))?;
+    if with(Defence::UnprivilegedUser) {
+        become_user(run.user).map_err(failed("becoming another user"))?;
+    }
+    if with(Defence::UserNamespace) {
+        let outside = if with(Defence::UnprivilegedUser) { run.user } else { 0 };
+        own_user_namespace(outside).map_err(failed("making a user namespace"))?;
+    }
+    if with(Defence::Capabilities) {
+        drop_capabilities().map_err(failed("dropping capabilities"))?;
+    }
+    if with(Defence::NoNewPrivileges) {
+        rustix::thread::set_no_new_privs(true).map_err(failed("renouncing privileges"))?;
+    }
+    if let Some(rules) = rules {
+        rules.restrict_self().map_err(|_| Failure { doing: "obeying the rules for files", errno: Errno::PERM })?;
+    }
+    reset_signals().map_err(failed("resetting signals"))?;
+    if with(Defence::ClosedDescriptors) {
+        close_the_rest().map_err(failed("closing descriptors"))?;
+    }
+    if with(Defence::Seccomp) {
+        filter.load().map_err(failed("loading the filter of system calls"))?;
+    }
+    program.start(tell)
+}
+
+/// Writing 0 moves the writer. By the `tasks` file, of a process with one thread, this takes microseconds; by
+/// `cgroup.procs` it may take the kernel ten milliseconds.
+fn join(cgroups: &[OwnedFd]) -> Result<(), Errno> {
+    cgroups.iter().try_for_each(|tasks| rustix::io::write(tasks, b"0").map(drop))
+}
+
+fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
+    // SAFETY: this process has one thread, and shares nothing with another that these namespaces would tear apart.
+    unsafe { unshare_unsafe(flags) }
+}
+
+fn take_streams([stdin, stdout, stderr]: [BorrowedFd<'_>; 3]) -> Result<(), Errno> {
+    rustix::stdio::dup2_stdin(stdin)?;
+    rustix::stdio::dup2_stdout(stdout)?;
+    rustix::stdio::dup2_stderr(stderr)
+}
+
+fn set_limits(run: &Run, with: &impl Fn(Defence) -> bool) -> Result<(), Errno> {
+    let at_most = |limit: u64| Rlimit { current: Some(limit), maximum: Some(limit) };
+    let limits = [
+        // Not 0, which does not stop a dump that is piped to a program of the host's; 1 stops both kinds.
+        (Defence::CoreLimit, Resource::Core, at_most(1)),
+        (Defence::OpenFilesLimit, Resource::Nofile, at_most(OPEN_FILES)),
+        (Defence::FileSizeLimit, Resource::Fsize, at_most(run.file_mb * MIB)),
+        // A program that needs a deep stack may ask for one as large as its memory.
+        (
+            Defence::StackLimit,
+            Resource::Stack,
+            Rlimit { current: Some(STACK_BYTES), maximum: Some((run.memory_mb * MIB).max(STACK_BYTES)) },
+        ),
+    ];
+    limits.into_iter().filter(|(defence, ..)| with(*defence)).try_for_each(|(_, what, limit)| setrlimit(what, limit))
+}
+
+fn become_user(user: u32) -> Result<(), Errno> {
+    let (uid, gid) = (rustix::process::Uid::from_raw(user), rustix::process::Gid::from_raw(user));
+    rustix::thread::set_thread_groups(&[])?;
+    rustix::thread::set_thread_res_gid(gid, gid, gid)?;
+    rustix::thread::set_thread_res_uid(uid, uid, uid)
+}
+
+/// Every other namespace belongs to the host's user namespace, so that no capability in this one counts for them.
+fn own_user_namespace(outside: u32) -> Result<(), Errno> {
+    unshare(UnshareFlags::NEWUSER)?;
+    // A process that is not dumpable does not own its files in /proc.
+    set_dumpable_behavior(DumpableBehavior::Dumpable)?;
+    let written = |path: &str, text: &str| {
+        std::fs::write(path, text).map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
+    };
+    let map = format!("{INSIDE} {outside} 1");
+    written("/proc/self/setgroups", "deny")?;
+    written("/proc/self/gid_map", &map)?;
+    written("/proc/self/uid_map", &map)
+}
+
+fn drop_capabilities() -> Result<(), Errno> {
+    for capability in 0.. {
+        // SAFETY: takes integers, touches no memory.
+        if unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) } != 0 {
+            match Errno::from_io_error(&std::io::Error::last_os_error()) {
+                // There are no more.
+                Some(Errno::INVAL) => break,
+                // Without a user namespace there is nothing left to drop it with, and it means nothing.
+                Some(Errno::PERM) => break,
+                other => return Err(other.unwrap_or(Errno::IO)),
+            }
+        }
+    }
+    let none = CapabilitySet::empty();
+    rustix::thread::set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
+}
+
+/// As a program expects them: the runtime of this executable ignores SIGPIPE, and process 1 holds SIGCHLD back.
+fn reset_signals() -> std::io::Result<()> {
+    // SAFETY: the set is initialised by sigemptyset before it is read.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        let mut none = std::mem::zeroed();
+        libc::sigemptyset(&mut none);
+        match libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut()) {
+            0 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        }
+    }
+}
+
+/// When the program starts: until then we need one of them.
+fn close_the_rest() -> std::io::Result<()> {
+    // SAFETY: marks descriptors, closes none, touches no memory.
+    match unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
+}
+
+/// Command and environment in the kernel's own form, made while memory may still be asked for.
+struct Program {
+    /// Where it may be, in the order of PATH.
+    paths: Vec<CString>,
+    arguments: Vec<CString>,
+    environment: Vec<CString>,
+}
+
+impl Program {
+    fn of(run: &Run) -> Result<Self, Failure> {
+        let text = |text: &str| {
+            CString::new(text)
+                .map_err(|_| Failure { doing: "reading the command (it has a NUL byte)", errno: Errno::INVAL })
+        };
+        let name = run.command.first().map(String::as_str).unwrap_or_default();
+        let search = run.environment.iter().find_map(|variable| variable.strip_prefix("PATH=")).unwrap_or_default();
+        let paths = match name.contains('/') {
+            true => vec![text(name)?],
+            false => search.split(':').map(|folder| text(&format!("{folder}/{name}"))).collect::<Result<_, _>>()?,
+        };
+        let texts = |words: &[String]| words.iter().map(|word| text(word)).collect::<Result<Vec<_>, _>>();
+        Ok(Self { paths, arguments: texts(&run.command)?, environment: texts(&run.environment)? })
+    }
+
+    fn start(&self, mut tell: &File) -> Result<Infallible, Failure> {
+        let pointers = |texts: &[CString]| -> Vec<_> {
+            texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
+        };
+        let (arguments, environment) = (pointers(&self.arguments), pointers(&self.environment));
+        let starting = Progress::Starting { at_ns: now_ns(), cpu_ns: nanoseconds(ClockId::ProcessCPUTime) };
+        tell.write_all(&line(&starting)).map_err(failed("telling of the start"))?;
+        let mut reason = Errno::NOENT;
+        for path in &self.paths {
+            // SAFETY: both arrays end with a null pointer, and what they point to lives on in `self`.
+            unsafe { libc::execve(path.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
+            match Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO) {
+                Errno::NOENT | Errno::NOTDIR => {}
+                // Perhaps another one further down the path may be started.
+                Errno::ACCESS => reason = Errno::ACCESS,
+                other => {
+                    reason = other;
+                    break;
+                }
+            }
+        }
+        tell.write_all(&line(&Progress::NotStarted { errno: reason.raw_os_error() }))
+            .map_err(failed("telling of the start"))?;
+        std::process::exit(127)
+    }
+}
+
+fn line(progress: &Progress) -> Vec<u8> {
+    let mut text = serde_json::to_vec(progress).unwrap_or_default();
+    text.push(b'\n');
+    text
+}

@@ -1,0 +1,149 @@
+//! What the worker and its zygotes say to each other: one JSON text for each message, with descriptors beside it, over a
+//! socket that keeps messages apart.
+
+use std::io::{Error, ErrorKind, IoSlice, IoSliceMut, Result};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    recvmsg, sendmsg,
+};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use super::Defence;
+
+/// The longest message. Commands and environments come from the settings, and are short.
+const LONGEST: usize = 64 * 1024;
+const MOST_DESCRIPTORS: usize = 16;
+
+/// The first message to a zygote: what all its runs have in common.
+#[derive(Serialize, Deserialize)]
+pub struct Birth {
+    pub root: RootFolder,
+    pub tmp_mb: u64,
+    /// Empty, but in tests.
+    pub without: Vec<Defence>,
+}
+
+/// What programs see as `/`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum RootFolder {
+    Host,
+    Folder(PathBuf),
+}
+
+#[derive(Serialize, Deserialize)]
+pub enum Order {
+    /// With the descriptors stdin, stdout, stderr, workspace (a detached mount), and those that lead into the cgroups.
+    Run(Run),
+    /// End the run now.
+    Kill,
+}
+
+#[derive(Serialize, Deserialize)]
+pub struct Run {
+    pub command: Vec<String>,
+    /// `NAME=value`.
+    pub environment: Vec<String>,
+    /// Host user and group of the program.
+    pub user: u32,
+    pub wall_ms: u64,
+    pub tmp_mb: u64,
+    pub file_mb: u64,
+    pub memory_mb: u64,
+    /// The workspace is for compiling, and programs may be started from it that were made there.
+    pub writable: bool,
+    /// The descriptor is a cgroup of version 2 to be born into; otherwise they are `tasks` files of version 1.
+    pub born_into_cgroup: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+pub enum Answer {
+    /// The zygote can take orders.
+    Ready,
+    Ended(Ended),
+    /// Ours, not the program's.
+    Failed {
+        doing: String,
+        errno: i32,
+    },
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Ended {
+    pub how: How,
+    pub wall_ns: u64,
+    /// CPU time that went into the making of the sandbox, in the program's cgroup.
+    pub preparing_ns: u64,
+    pub max_rss_kb: u64,
+    /// Killed by its timer.
+    pub timed_out: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub enum How {
+    Exited(i32),
+    Signaled(i32),
+    NotStarted(i32),
+}
+
+/// A step of ours that did not succeed.
+#[derive(Debug)]
+pub struct Failure {
+    pub doing: &'static str,
+    pub errno: Errno,
+}
+
+/// To be put behind a step: `step().map_err(failed("doing this"))`.
+pub fn failed<E: Into<std::io::Error>>(doing: &'static str) -> impl Fn(E) -> Failure {
+    move |error| Failure { doing, errno: Errno::from_io_error(&error.into()).unwrap_or(Errno::IO) }
+}
+
+impl From<Failure> for Answer {
+    fn from(failure: Failure) -> Self {
+        Self::Failed { doing: failure.doing.into(), errno: failure.errno.raw_os_error() }
+    }
+}
+
+pub fn send(socket: impl AsFd, message: &impl Serialize, descriptors: &[BorrowedFd<'_>]) -> Result<()> {
+    let text = serde_json::to_vec(message)?;
+    if text.len() > LONGEST {
+        return Err(Error::new(ErrorKind::InvalidInput, "the command and its environment are too long"));
+    }
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut beside = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() && !beside.push(SendAncillaryMessage::ScmRights(descriptors)) {
+        return Err(Error::new(ErrorKind::InvalidInput, "too many descriptors for one message"));
+    }
+    sendmsg(socket, &[IoSlice::new(&text)], &mut beside, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// `None` when the other side is gone.
+pub fn receive<T: DeserializeOwned>(socket: impl AsFd) -> Result<Option<(T, Vec<OwnedFd>)>> {
+    let mut text = vec![0; LONGEST];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
+    let mut beside = RecvAncillaryBuffer::new(&mut space);
+    let received = loop {
+        match recvmsg(&socket, &mut [IoSliceMut::new(&mut text)], &mut beside, RecvFlags::CMSG_CLOEXEC) {
+            Err(Errno::INTR) => {}
+            Err(Errno::CONNRESET) => return Ok(None),
+            other => break other?,
+        }
+    };
+    let descriptors = beside
+        .drain()
+        .flat_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(rights) => rights.collect(),
+            _ => Vec::new(),
+        })
+        .collect();
+    if received.bytes == 0 {
+        return Ok(None);
+    }
+    Ok(Some((serde_json::from_slice(&text[..received.bytes])?, descriptors)))
+}
