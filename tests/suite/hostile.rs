@@ -1,6 +1,6 @@
 //! Judges programs that mean harm. Each must get its verdict, reach nothing, leave nothing and spoil nothing for the next.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tribunal_shared::result::{ExecutionResult, ExecutionStatus};
 use tribunal_tests::requests::request;
@@ -14,7 +14,7 @@ use crate::world::{Court, Kind, World};
 pub fn list(programs: &[Program]) -> Report {
     let mut report = Report::new();
     for program in programs {
-        report.line(&program.name, &program.expect.join("|"), std::time::Duration::ZERO, &[]);
+        report.line(&program.name, &program.expect.join("|"), Duration::ZERO, &[]);
     }
     report
 }
@@ -23,11 +23,12 @@ pub async fn run(kind: &Kind, programs: &[Program]) -> Report {
     let court = Court::open(World::start(kind).await);
     let plants = Plants::new(court.world.folder.path());
     let mut report = Report::new();
-    for complaint in innocent(&court).await.into_iter().chain(innocent(&court).await) {
-        report.line("an innocent program before all others", "", report_zero(), &[complaint]);
-    }
+    // What the worker keeps for later runs, it has from here on.
+    let (one, other) = tokio::join!(innocent(&court), innocent(&court));
+    let complaints: Vec<_> = one.into_iter().chain(other).collect();
+    report.line("an innocent program before all others", "", Duration::ZERO, &complaints);
     court.world.sandbox.settle().await;
-    let watch = Watch::new(&court.world).await;
+    let mut watch = Watch::new(&court.world).await;
     for program in programs {
         let began = Instant::now();
         let judged = court.judge(program.request(&plants)).await;
@@ -45,15 +46,10 @@ pub async fn run(kind: &Kind, programs: &[Program]) -> Report {
     report
 }
 
-fn report_zero() -> std::time::Duration {
-    std::time::Duration::ZERO
-}
-
-/// The status of the first test that is not like the others want it, or of all.
 fn status(result: &ExecutionResult) -> &'static str {
-    match (result.status, result.test_results.as_slice()) {
-        (_, [first, ..]) => first.status.as_str(),
-        (status, []) => status.as_str(),
+    match result.test_results.as_slice() {
+        [first, ..] => first.status.as_str(),
+        [] => result.status.as_str(),
     }
 }
 

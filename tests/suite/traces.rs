@@ -22,6 +22,7 @@ const MOST_MEMORY_MB: u64 = 160;
 pub struct Watch {
     workspaces: std::path::PathBuf,
     docker: Option<Docker>,
+    cgroup: String,
     before: BTreeSet<String>,
 }
 
@@ -32,6 +33,7 @@ impl Watch {
         let mut watch = Self {
             workspaces: world.settings.sandbox.workspace_root.clone(),
             docker: docker.and_then(|host| Docker::connect_with_host(&host).ok()),
+            cgroup: world.settings.sandbox.native.cgroup.clone(),
             before: BTreeSet::new(),
         };
         watch.before = watch.look().await;
@@ -43,6 +45,8 @@ impl Watch {
         seen.extend(guests());
         seen.extend(mounts());
         folders_below("cgroup", Path::new("/sys/fs/cgroup"), &mut seen);
+        // Others' cgroups are others' business; those of containers go with the containers.
+        seen.retain(|trace| !trace.starts_with("cgroup ") || trace.contains(&self.cgroup));
         entries_below("file", &self.workspaces, &mut seen);
         for scratch in ["/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue"] {
             seen.extend(guests_files(Path::new(scratch)));
@@ -74,7 +78,7 @@ impl Watch {
     }
 
     /// What is new and stays.
-    pub async fn complaints(&self) -> Vec<String> {
+    pub async fn complaints(&mut self) -> Vec<String> {
         let deadline = Instant::now() + GONE_WITHIN;
         let mut left: BTreeSet<_> = self.look().await.difference(&self.before).cloned().collect();
         while !left.is_empty() && Instant::now() < deadline {
@@ -82,6 +86,8 @@ impl Watch {
             let now = self.look().await;
             left.retain(|trace| now.contains(trace));
         }
+        // Said once is enough.
+        self.before.extend(left.iter().cloned());
         let mut complaints: Vec<_> = left.into_iter().map(|trace| format!("left behind: {trace}")).collect();
         let memory = memory_mb();
         if memory > MOST_MEMORY_MB {

@@ -84,6 +84,7 @@ fn settings_text(kind: &Kind, folder: &std::path::Path) -> String {
     format!(
         r#"{sandbox}
 sandbox.workspace_root = "{root}/work"
+sandbox.native.cgroup = "tribunal-suite-{process}"
 sandbox.wall_allowance_ms = 200
 sandbox.workspace_limit_mb = 64
 worker.slots = 2
@@ -110,6 +111,7 @@ compile.timeout_ms = 20000
 run = ["cat", "found"]
 "#,
         root = folder.display(),
+        process = std::process::id(),
     )
 }
 

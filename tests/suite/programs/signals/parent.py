@@ -3,6 +3,7 @@
 import os
 import signal
 
+assert os.getppid() > 0
 for process in (os.getppid(), 1):
     for number in set(range(1, 65)) - {signal.SIGTERM}:
         try:
