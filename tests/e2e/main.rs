@@ -7,6 +7,7 @@ mod forgeries;
 mod images;
 mod languages;
 mod road;
+mod rootfs;
 mod sandbox;
 mod seed;
 mod survival;

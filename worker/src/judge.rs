@@ -12,7 +12,7 @@ use tribunal_shared::result::{ExecutionResult, TestResult};
 use tribunal_shared::store::Event;
 
 use crate::compile::{Compiled, compile};
-use crate::sandbox::{Access, Exit, Invocation, OnOverflow, RunLimits, Sandbox, SandboxError, Workspace};
+use crate::sandbox::{Access, Exit, Invocation, OnOverflow, Outcome, RunLimits, Sandbox, SandboxError, Workspace};
 use crate::verdict;
 
 pub struct Judge<'a> {
@@ -21,6 +21,23 @@ pub struct Judge<'a> {
     /// What runs at once on this worker, over all requests.
     pub slots: &'a Semaphore,
     pub slot_count: usize,
+}
+
+pub enum Built {
+    Program(Program),
+    /// With why it could not be compiled, and what the compiler printed to stdout.
+    Failed {
+        message: String,
+        stdout: String,
+    },
+}
+
+/// Ready to be run.
+pub struct Program {
+    workspace: Workspace,
+    command: Vec<String>,
+    /// `None` if there was nothing to compile.
+    pub compiler_output: Option<String>,
 }
 
 impl Judge<'_> {
@@ -32,28 +49,36 @@ impl Judge<'_> {
     ) -> Result<ExecutionResult, SandboxError> {
         let began = Instant::now();
         let elapsed_ms = || began.elapsed().as_millis() as u64;
+        let program = match self.build(job).await? {
+            Built::Failed { message, stdout } => {
+                return Ok(ExecutionResult::compilation_error(job.id(), message, stdout, elapsed_ms()));
+            }
+            Built::Program(program) => program,
+        };
+        if program.compiler_output.is_some() {
+            let _ = progress.send(Event::Compiled { time_ms: elapsed_ms() });
+        }
+        let tests = self.run_tests(job, &program, progress).await?;
+        let compilation_output = program.compiler_output.filter(|output| !output.trim().is_empty());
+        Ok(ExecutionResult { compilation_output, ..ExecutionResult::from_tests(job.id(), tests, elapsed_ms()) })
+    }
+
+    /// Compiles what must be compiled.
+    pub async fn build(&self, job: &Job) -> Result<Built, SandboxError> {
         self.sandbox.prepare(job.language()).await?;
         let commands = job.language().commands(job.code(), job.limits().memory_mb);
         let workspace = self.sandbox.workspace(job.id()).await?;
         workspace.write(&commands.source_file, job.code().as_bytes())?;
-
         let compiled = {
             let _slot = self.slot().await;
             compile(job, &commands, &workspace, self.sandbox, self.settings).await?
         };
-        let compilation_output = match compiled {
+        let compiler_output = match compiled {
             None => None,
-            Some(Compiled::Failed { message, stdout }) => {
-                return Ok(ExecutionResult::compilation_error(job.id(), message, stdout, elapsed_ms()));
-            }
-            Some(Compiled::Program { output }) => {
-                let _ = progress.send(Event::Compiled { time_ms: elapsed_ms() });
-                Some(output).filter(|output| !output.trim().is_empty())
-            }
+            Some(Compiled::Failed { message, stdout }) => return Ok(Built::Failed { message, stdout }),
+            Some(Compiled::Program { output }) => Some(output),
         };
-
-        let tests = self.run_tests(job, &commands.run, &workspace, progress).await?;
-        Ok(ExecutionResult { compilation_output, ..ExecutionResult::from_tests(job.id(), tests, elapsed_ms()) })
+        Ok(Built::Program(Program { workspace, command: commands.run, compiler_output }))
     }
 
     async fn slot(&self) -> tokio::sync::SemaphorePermit<'_> {
@@ -65,8 +90,7 @@ impl Judge<'_> {
     async fn run_tests(
         &self,
         job: &Job,
-        command: &[String],
-        workspace: &Workspace,
+        program: &Program,
         progress: &mpsc::UnboundedSender<Event>,
     ) -> Result<Vec<TestResult>, SandboxError> {
         let budget = Budget::new(job.limits().total_timeout);
@@ -76,7 +100,7 @@ impl Judge<'_> {
         let runs = (0..total).map(|index| {
             let test = &job.tests()[index];
             async move {
-                let mut result = self.run_test(job, test, command, workspace, budget).await?;
+                let mut result = self.run_test(job, test, program, budget).await?;
                 output.keep(&mut result.actual_output);
                 let _ = progress.send(Event::Test {
                     index,
@@ -97,24 +121,37 @@ impl Judge<'_> {
         &self,
         job: &Job,
         test: &Test,
-        command: &[String],
-        workspace: &Workspace,
+        program: &Program,
         budget: &Budget,
     ) -> Result<TestResult, SandboxError> {
         let _slot = self.slot().await;
         let Some(timeout) = budget.allow(test.timeout) else {
             return Ok(verdict::out_of_time(test));
         };
+        let outcome = self.run(job, program, test.input.as_bytes(), timeout).await?;
+        budget.spend(outcome.wall);
+        Ok(verdict::of_test(test, timeout, outcome))
+    }
+
+    /// Runs a program once. Whoever calls this holds a slot.
+    pub async fn run(
+        &self,
+        job: &Job,
+        program: &Program,
+        stdin: &[u8],
+        timeout: Duration,
+    ) -> Result<Outcome, SandboxError> {
+        let command = &program.command;
         let outcome = self
             .sandbox
             .run(Invocation {
                 request: job.id(),
                 language: job.language(),
-                workspace,
+                workspace: &program.workspace,
                 access: Access::ReadOnly,
                 command,
                 environment: &job.language().env,
-                stdin: test.input.as_bytes(),
+                stdin,
                 limits: RunLimits {
                     wall: timeout + Duration::from_millis(self.settings.wall_allowance_ms),
                     memory_mb: job.limits().memory_mb,
@@ -126,14 +163,13 @@ impl Judge<'_> {
                 },
             })
             .await?;
-        budget.spend(outcome.wall);
         // An interpreter that the image lacks is our fault; a program that its compiler did not leave is not.
         if let Exit::NotStarted(reason) = &outcome.exit
             && !command.first().is_some_and(|program| program.starts_with("./"))
         {
             return Err(SandboxError::failed(format!("starting {}", command.join(" ")), reason));
         }
-        Ok(verdict::of_test(test, timeout, outcome))
+        Ok(outcome)
     }
 }
 

@@ -1,10 +1,12 @@
 //! `tribunal-worker`: settings → parts → run.
 
+mod rootfs_command;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Weak};
 
-use clap::Parser;
+use clap::{Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
 use tribunal_shared::config::Settings;
 use tribunal_shared::language::Languages;
@@ -12,24 +14,35 @@ use tribunal_shared::{queue, store, telemetry};
 use tribunal_worker::run::{Parts, run};
 use tribunal_worker::sandbox::{self, Sandbox};
 
-/// Pulls requests from the queue, judges them and stores the results.
+use rootfs_command::Rootfs;
+
+/// Pulls requests from the queue, judges them and stores the results
 #[derive(Parser)]
 #[command(
     name = "tribunal-worker",
     version,
     after_help = "Settings come from tribunal.toml in the working folder (or --config, or TRIBUNAL_CONFIG), then from \
                   the environment:\n  TRIBUNAL_QUEUE__URL=amqp://rabbit:5672 TRIBUNAL_STORE__URL=redis://redis:6379 \
-                  tribunal-worker\n\nSIGTERM and SIGINT finish what runs and exit 0; a second one exits at once.\n\
+                  tribunal-worker\n\nWithout a command it works until it is stopped. SIGTERM and SIGINT finish what runs and exit 0; a second one exits at once.\n\
                   Exit codes: 0 stopped as asked, 2 bad settings or usage, 3 something it needs is missing."
 )]
 struct Arguments {
     /// Settings file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Root file systems for the native sandbox
+    #[command(subcommand)]
+    Rootfs(Rootfs),
 }
 
 fn main() -> ExitCode {
-    tribunal_worker::sandbox::native::serve_if_zygote();
+    sandbox::native::serve_if_zygote();
     let arguments = Arguments::parse();
     // The broker's client complains of every lost connection at length; we say it once.
     telemetry::init("info,lapin=off");
@@ -41,6 +54,9 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return complain(&error, 3),
     };
+    if let Some(Command::Rootfs(command)) = arguments.command {
+        return runtime.block_on(rootfs_command::run(command, &settings));
+    }
     match runtime.block_on(start(settings)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => complain(&*error, 3),

@@ -14,7 +14,14 @@ const STDERR_BYTES: usize = 2048;
 /// The result of one test. `timeout` is the limit the program was given, on CPU time and on wall time alike.
 pub fn of_test(test: &Test, timeout: Duration, outcome: Outcome) -> TestResult {
     let stderr = ending(&outcome.stderr);
-    let (status, error_message) = judge(test, timeout, &outcome, &stderr);
+    let (status, error_message) = match fault(timeout, &outcome) {
+        Some((status @ TestStatus::RuntimeError, what)) if !stderr.trim().is_empty() => {
+            (status, Some(format!("{what}\n{}", stderr.trim())))
+        }
+        Some((status, what)) => (status, Some(what)),
+        None if check::matches(&outcome.stdout.bytes, test.expected_output.as_bytes()) => (TestStatus::Passed, None),
+        None => (TestStatus::WrongAnswer, None),
+    };
     let (exit_code, signal) = match outcome.exit {
         Exit::Code(code) => (Some(code), None),
         Exit::Signal(signal) => (None, Some(signal_name(signal))),
@@ -52,37 +59,27 @@ pub fn out_of_time(test: &Test) -> TestResult {
     }
 }
 
-/// The first match wins.
-fn judge(test: &Test, timeout: Duration, outcome: &Outcome, stderr: &str) -> (TestStatus, Option<String>) {
+/// Why a run is worth nothing, whatever it printed; `None` if it came to a good end. The first match wins.
+pub fn fault(timeout: Duration, outcome: &Outcome) -> Option<(TestStatus, String)> {
     let truncated = outcome.stdout.truncated || outcome.stderr.truncated;
     if outcome.oom {
-        return (TestStatus::MemoryExceeded, Some("Memory limit exceeded".into()));
+        return Some((TestStatus::MemoryExceeded, "Memory limit exceeded".into()));
     }
     if outcome.killed == Some(Killed::WallTime) || outcome.cpu > timeout {
-        return (TestStatus::Timeout, Some("Test execution timed out".into()));
+        return Some((TestStatus::Timeout, "Test execution timed out".into()));
     }
     // A program may end before the kill for its flood of output lands.
     if outcome.killed == Some(Killed::Output) || truncated {
-        return (TestStatus::OutputExceeded, Some("Output limit exceeded".into()));
+        return Some((TestStatus::OutputExceeded, "Output limit exceeded".into()));
     }
-    let because = |what: String| match stderr.trim() {
-        "" => what,
-        stderr => format!("{what}\n{stderr}"),
+    let what = match &outcome.exit {
+        Exit::Code(0) => return None,
+        Exit::Code(code) => format!("Exit code: {code}"),
+        Exit::Signal(signal) => format!("Terminated by signal {}", signal_name(*signal)),
+        Exit::NotStarted(reason) => format!("The program could not be started: {reason}"),
+        Exit::Unknown => "The program was killed".into(),
     };
-    match &outcome.exit {
-        Exit::Signal(signal) => {
-            (TestStatus::RuntimeError, Some(because(format!("Terminated by signal {}", signal_name(*signal)))))
-        }
-        Exit::Code(0) if check::matches(&outcome.stdout.bytes, test.expected_output.as_bytes()) => {
-            (TestStatus::Passed, None)
-        }
-        Exit::Code(0) => (TestStatus::WrongAnswer, None),
-        Exit::Code(code) => (TestStatus::RuntimeError, Some(because(format!("Exit code: {code}")))),
-        Exit::NotStarted(reason) => {
-            (TestStatus::RuntimeError, Some(format!("The program could not be started: {reason}")))
-        }
-        Exit::Unknown => (TestStatus::RuntimeError, Some("The program was killed".into())),
-    }
+    Some((TestStatus::RuntimeError, what))
 }
 
 fn ending(stderr: &Captured) -> String {
@@ -93,7 +90,7 @@ fn ending(stderr: &Captured) -> String {
     }
 }
 
-fn signal_name(signal: i32) -> String {
+pub fn signal_name(signal: i32) -> String {
     const NAMES: [&str; 32] = [
         "",
         "SIGHUP",

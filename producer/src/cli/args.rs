@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use serde::Serialize;
 use tribunal_shared::request::RequestId;
 
 const EXIT_CODES: &str = "\
@@ -37,6 +38,7 @@ PATH is one of
 Examples:
   tribunal judge examples/two_sum
   tribunal judge Main.java --tests tests --memory-mb 512
+  tribunal run solution.py --stdin input.txt
   tribunal submit examples/two_sum --wait
   tribunal doctor
 
@@ -100,6 +102,29 @@ Examples:
 
 {EXIT_CODES}"))]
     Judge(Judge),
+    /// Run a program here, without tests, and say what it used
+    #[command(after_help = format!("\
+PATH is a source file, or a folder with solution.EXT (or a single source file of any name).
+
+The program runs as a test does: same sandbox, same limits, same bounded output, which is shown when
+the program has ended. Its stdout goes to stdout and its stderr to stderr, byte for byte; only on a
+terminal are control characters shown as escapes, because nobody has read this code and a terminal
+obeys them. What it used is said on stderr.
+
+Examples:
+  tribunal run solution.py
+  tribunal run solution.cpp --stdin input.txt > output.txt
+  echo 3 4 | tribunal run add.rs --stdin -
+  tribunal run slow.py --timeout-ms 60000 --json | jq .cpu_time_ms
+
+Exit codes:
+  0    the program ended with exit code 0
+  1    it did not: another exit code, a signal, a limit, or it could not be compiled
+  2    bad usage
+  3    infrastructure: the sandbox failed, or the toolchain is missing
+  130  interrupted
+  141  nobody reads the output any more"))]
+    Run(Run),
     /// Put a request on the queue and print its id
     #[command(after_help = format!("\
 {ABOUT_PATHS}
@@ -133,10 +158,10 @@ Examples:
 
 {EXIT_CODES}"))]
     Watch(Watch),
-    /// List what can be judged, with images and versions
+    /// List what can be judged, on what it runs and in which version
     #[command(after_help = format!("\
-Versions are asked of the toolchains themselves, in the sandbox. Nothing is pulled for that: the
-version of a language whose image is not here yet is not shown.
+Versions are asked of the toolchains themselves, in the sandbox. Nothing is pulled for that: a
+language whose image or toolchain is not here says so in place of its version.
 
 Examples:
   tribunal languages
@@ -156,6 +181,71 @@ Examples:
 
 {EXIT_CODES}"))]
     Doctor(Doctor),
+    /// Measure what a run costs here: bare, in our sandboxes, and in others that are installed
+    #[command(after_help = format!("\
+The program is a static one that returns 0, the same bytes for all. All kinds take turns in every
+round, so that whatever else the machine does hits all alike; the ratios are medians of what each
+round saw. native and docker go through the sandbox as a test does. CPU is that of the whole
+machine (/proc/stat) while a kind was running: measure on a quiet one.
+
+Examples:
+  tribunal bench
+  tribunal bench --quick --only native,docker
+  tribunal bench --rounds 30 --svg cost.svg
+  tribunal bench --json | jq '.kinds[] | select(.kind == \"native\") | .back_to_back'
+
+{EXIT_CODES}"))]
+    Bench(Bench),
+}
+
+#[derive(Debug, Args)]
+pub struct Bench {
+    /// Rounds; more give steadier numbers
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// Fewer and shorter rounds: a first impression in seconds
+    #[arg(long, conflicts_with = "rounds")]
+    pub quick: bool,
+    /// Kinds to measure, instead of all; bare is always among them
+    #[arg(long, value_name = "KIND,...", value_delimiter = ',')]
+    pub only: Vec<BenchKind>,
+    /// Also draw a chart
+    #[arg(long, value_name = "FILE")]
+    pub svg: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A way to run a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BenchKind {
+    /// posix_spawn and wait, no sandbox at all
+    Bare,
+    /// Our native sandbox
+    Native,
+    /// Our Docker sandbox
+    Docker,
+    /// isolate: init, run and cleanup
+    Isolate,
+    /// Bubblewrap
+    Bwrap,
+    /// runc run
+    Runc,
+}
+
+impl BenchKind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bare => "bare",
+            Self::Native => "native",
+            Self::Docker => "docker",
+            Self::Isolate => "isolate",
+            Self::Bwrap => "bwrap",
+            Self::Runc => "runc",
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -165,6 +255,30 @@ pub struct Judge {
     /// Print the result as JSON, and nothing else
     #[arg(long)]
     pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct Run {
+    /// What to run: a source file, or a folder with one
+    pub path: PathBuf,
+    /// What the program reads; - is what we read ourselves. Without it, nothing
+    #[arg(long, value_name = "FILE")]
+    pub stdin: Option<PathBuf>,
+    /// Language of the source, instead of what its extension says
+    #[arg(long)]
+    pub language: Option<String>,
+    /// Print what happened as JSON, and nothing else
+    #[arg(long)]
+    pub json: bool,
+    /// Time limit
+    #[arg(long, value_name = "MS", help_heading = "Limits")]
+    pub timeout_ms: Option<i64>,
+    /// Memory limit
+    #[arg(long, value_name = "MB", help_heading = "Limits")]
+    pub memory_mb: Option<i64>,
+    /// CPU cores that the program may use
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    pub cpus: Option<f64>,
 }
 
 #[derive(Debug, Args)]

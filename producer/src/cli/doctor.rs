@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio::time::timeout;
 use tribunal_shared::address;
-use tribunal_shared::config::Settings;
+use tribunal_shared::config::{SandboxKind, Settings};
 use tribunal_shared::queue::{self, Depth};
 use tribunal_shared::store;
 
@@ -77,7 +77,11 @@ async fn store(settings: &Settings) -> Check {
 
 async fn sandbox(settings: &Settings) -> Vec<Check> {
     let found = timeout(ANSWER_WITHIN, embedded::findings(settings)).await.unwrap_or_else(|_| {
-        let problem = format!("no answer within {} s. Restart the Docker daemon", ANSWER_WITHIN.as_secs_f32());
+        let remedy = match settings.sandbox.kind {
+            SandboxKind::Docker => "Restart the Docker daemon",
+            SandboxKind::Native => "Is the machine overloaded? Try again",
+        };
+        let problem = format!("no answer within {} s. {remedy}", ANSWER_WITHIN.as_secs_f32());
         vec![("sandbox".into(), Err(problem))]
     });
     found.into_iter().map(|(what, found)| Check::new(what, found)).collect()
@@ -107,7 +111,7 @@ fn report(checks: &[Check], fleet: bool, here: bool) -> String {
     let verdict = |works: bool| if works { "works" } else { "does not work" };
     lines.push(String::new());
     lines.push(format!("tribunal submit, result, watch: {}", verdict(fleet)));
-    lines.push(format!("tribunal judge: {}", verdict(here)));
+    lines.push(format!("tribunal judge, run: {}", verdict(here)));
     lines.push(format!("tribunal-worker: {}\n", verdict(fleet && here)));
     lines.join("\n")
 }
@@ -150,7 +154,7 @@ mod tests {
         assert_eq!(
             report(&checks, true, false),
             "✓ RabbitMQ: amqp://host/\n✗ Docker: cannot\\u{1b} reach it\n\n\
-             tribunal submit, result, watch: works\ntribunal judge: does not work\ntribunal-worker: does not work\n"
+             tribunal submit, result, watch: works\ntribunal judge, run: does not work\ntribunal-worker: does not work\n"
         );
     }
 }

@@ -9,13 +9,14 @@ use tribunal_shared::config::{PullPolicy, Settings};
 use tribunal_shared::language::Language;
 use tribunal_shared::queue::Broker;
 use tribunal_shared::queue::memory::MemoryBroker;
-use tribunal_shared::request::RequestId;
+use tribunal_shared::request::{Job, RequestId};
 use tribunal_shared::store::ResultStore;
 use tribunal_shared::store::memory::MemoryStore;
 use tribunal_worker::run::{self, Parts};
 use tribunal_worker::sandbox::{
     self, Access, Exit, Finding, Invocation, OnOverflow, Outcome, RunLimits, Sandbox, SandboxError,
 };
+use tribunal_worker::trial::{self, Trial};
 
 use super::exit::{Failure, complain};
 use super::signals::Signals;
@@ -88,6 +89,15 @@ impl Embedded {
         clean_up(worker_and_sandbox, signals).await;
         outcome
     }
+}
+
+/// Runs a job's code once, without its tests.
+pub async fn try_out(settings: &Settings, job: &Job, stdin: &[u8]) -> Result<Trial, Failure> {
+    let mut signals = Signals::listen()?;
+    let sandbox = signals.or(start(settings)).await?;
+    let trial = signals.or(async { Ok(trial::run(job, stdin, sandbox.as_ref(), &settings.sandbox).await?) }).await;
+    clean_up(sandbox.settle(), signals).await;
+    trial
 }
 
 /// What was found out about a toolchain.

@@ -4,6 +4,7 @@
 //! [`render`] shows a result to a person. Text that comes from requests, results or events goes through [`escape`].
 
 pub mod args;
+mod bench;
 mod difference;
 mod doctor;
 mod embedded;
@@ -17,6 +18,7 @@ mod output;
 mod progress;
 mod render;
 mod result;
+mod run;
 mod signals;
 mod submit;
 mod watch;
@@ -52,11 +54,13 @@ async fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let settings = settings(&arguments.settings)?;
     match arguments.command {
         Command::Judge(judge) => judge::run(judge, settings).await,
+        Command::Run(run) => run::run(run, settings).await,
         Command::Submit(submit) => submit::run(submit, &settings).await,
         Command::Result(result) => result::run(result, &settings).await,
         Command::Watch(watch) => watch::run(watch, &settings).await,
         Command::Languages(languages) => languages::run(languages, settings).await,
         Command::Doctor(doctor) => doctor::run(doctor, &settings).await,
+        Command::Bench(bench) => bench::run(bench, settings).await,
     }
 }
 

@@ -104,6 +104,7 @@ fn doctor_finds_everything_that_is_down_at_once() {
     {
         let down = |arguments: &[&str]| {
             let mut command = tribunal(Path::new("/"));
+            command.env("TRIBUNAL_SANDBOX__KIND", "docker");
             command.env("TRIBUNAL_SANDBOX__DOCKER__HOST", format!("tcp://127.0.0.1:{docker}"));
             command.args(["doctor", "--queue-url", &format!("amqp://127.0.0.1:{queue}/%2f")]);
             run(command.args(["--store-url", &format!("redis://127.0.0.1:{store}/")]).args(arguments))

@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod bench;
 mod common;
 mod down;
 mod fleet;
 mod judge;
+mod run;
 mod usage;

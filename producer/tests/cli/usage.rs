@@ -8,7 +8,7 @@ use tempfile::tempdir;
 
 use crate::common::{Ran, example, run, tribunal};
 
-const COMMANDS: [&str; 6] = ["judge", "submit", "result", "watch", "languages", "doctor"];
+const COMMANDS: [&str; 8] = ["judge", "run", "submit", "result", "watch", "languages", "doctor", "bench"];
 
 fn tribunal_with(arguments: &[&str]) -> Ran {
     let folder = tempdir().unwrap();
@@ -36,6 +36,9 @@ fn bad_usage_is_exit_code_2() {
         &["judge"],
         &["judge", "/no/such/path"],
         &["judge", "x", "--timeout-ms", "soon"],
+        &["run"],
+        &["run", "/no/such/path"],
+        &["bench", "--only", "bare,lxc"],
         &["result", "an id with spaces"],
         &["submit", "x", "--json"],
     ] {

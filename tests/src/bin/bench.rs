@@ -27,8 +27,18 @@ const AT_MOST: f64 = 0.75;
 const MEMORY_MB: u64 = 256;
 const COMMAND: [&str; 1] = ["true"];
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
+    sandbox::native::serve_if_zygote();
+    match tokio::runtime::Runtime::new() {
+        Ok(runtime) => runtime.block_on(bench()),
+        Err(error) => {
+            eprintln!("bench: cannot start: {error}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+async fn bench() -> ExitCode {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
     let rounds = match arguments.iter().position(|word| word == "--rounds").map(|at| arguments.get(at + 1)) {
         None => 60,

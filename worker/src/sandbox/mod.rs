@@ -3,7 +3,7 @@
 //! [`from_config`] is the only place that chooses which one.
 
 mod copy;
-mod docker;
+pub(crate) mod docker;
 mod guest;
 pub mod native;
 mod output;

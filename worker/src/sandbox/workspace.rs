@@ -59,12 +59,21 @@ impl Workspace {
 
     /// Writes a new file that everybody may read and nobody may change.
     pub fn write(&self, name: &str, content: &[u8]) -> Result<(), SandboxError> {
+        self.write_with_mode(name, content, 0o444)
+    }
+
+    /// The same for a program that needs no compiling.
+    pub fn write_program(&self, name: &str, content: &[u8]) -> Result<(), SandboxError> {
+        self.write_with_mode(name, content, 0o555)
+    }
+
+    fn write_with_mode(&self, name: &str, content: &[u8], mode: u32) -> Result<(), SandboxError> {
         let failed = |error: std::io::Error| SandboxError::failed(format!("writing {name} to the workspace"), error);
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
         let file = fs::openat2(&self.0.handle, name, flags, Mode::from_raw_mode(0o644), resolve)
             .map_err(|error| failed(error.into()))?;
-        fs::fchmod(&file, Mode::from_raw_mode(0o444)).map_err(|error| failed(error.into()))?;
+        fs::fchmod(&file, Mode::from_raw_mode(mode)).map_err(|error| failed(error.into()))?;
         std::fs::File::from(file).write_all(content).map_err(failed)
     }
 

@@ -6,6 +6,7 @@ mod read;
 mod solution;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use tribunal_shared::config::Settings;
 use tribunal_shared::language::{Language, Languages};
@@ -72,7 +73,10 @@ pub fn load(arguments: &RequestArguments, settings: &Settings) -> Result<Executi
     let limit = settings.limits.max_request_bytes;
     let mut request = match shape(arguments, &languages)? {
         Shape::Request(path) => from_json(path, &languages, limit)?,
-        Shape::Source { file, language, tests } => from_source(&file, &language, &tests, limit)?,
+        Shape::Source { file, language, tests } => {
+            let program = from_source(&file, &language, limit)?;
+            ExecutionRequest { test_cases: cases::find(&tests, limit)?, ..program }
+        }
     };
 
     if let Some(language) = &arguments.language {
@@ -86,6 +90,22 @@ pub fn load(arguments: &RequestArguments, settings: &Settings) -> Result<Executi
     Ok(request)
 }
 
+/// The source at a path, as a request without tests.
+pub fn program(path: &Path, language: Option<&str>, settings: &Settings) -> Result<ExecutionRequest, LoadError> {
+    let languages = settings.languages();
+    let chosen = chosen(language, &languages)?;
+    let kind = std::fs::metadata(path).map_err(|source| LoadError::Unreadable { path: path.into(), source })?;
+    let file = if kind.is_dir() { solution::find(path, &languages, chosen.as_deref())? } else { path.to_owned() };
+    let language = language_of(&file, &languages, chosen.as_deref())?;
+    from_source(&file, &language, settings.limits.max_request_bytes)
+}
+
+/// What a program is to read: a file, or what we read ourselves.
+pub fn input(path: &Path, settings: &Settings) -> Result<Vec<u8>, LoadError> {
+    let limit = settings.limits.max_request_bytes;
+    if path.as_os_str() == STDIN { read::stdin(limit) } else { read::bytes(path, limit) }
+}
+
 enum Shape<'a> {
     Request(&'a Path),
     Source { file: PathBuf, language: String, tests: PathBuf },
@@ -93,10 +113,7 @@ enum Shape<'a> {
 
 fn shape<'a>(arguments: &'a RequestArguments, languages: &Languages) -> Result<Shape<'a>, LoadError> {
     let path = arguments.path.as_path();
-    let chosen = match &arguments.language {
-        Some(name) => Some(languages.get(name).ok_or_else(|| LoadError::UnknownLanguage { name: name.clone() })?),
-        None => None,
-    };
+    let chosen = chosen(arguments.language.as_deref(), languages)?;
     if path.as_os_str() == STDIN {
         return if arguments.tests.is_some() { Err(LoadError::TestsBesideRequest) } else { Ok(Shape::Request(path)) };
     }
@@ -118,6 +135,11 @@ fn shape<'a>(arguments: &'a RequestArguments, languages: &Languages) -> Result<S
         // A pipe such as `<(generate-request)` is as good as a file.
         None => Ok(Shape::Request(path)),
     }
+}
+
+fn chosen(name: Option<&str>, languages: &Languages) -> Result<Option<Arc<Language>>, LoadError> {
+    let known = |name: &str| languages.get(name).ok_or_else(|| LoadError::UnknownLanguage { name: name.into() });
+    name.map(known).transpose()
 }
 
 fn language_of(file: &Path, languages: &Languages, chosen: Option<&Language>) -> Result<String, LoadError> {
@@ -148,12 +170,13 @@ fn from_json(path: &Path, languages: &Languages, limit: usize) -> Result<Executi
     ExecutionRequest::from_json(&body).map_err(|problem| LoadError::Malformed { path: path.to_owned(), problem })
 }
 
-fn from_source(file: &Path, language: &str, tests: &Path, limit: usize) -> Result<ExecutionRequest, LoadError> {
+/// Without tests.
+fn from_source(file: &Path, language: &str, limit: usize) -> Result<ExecutionRequest, LoadError> {
     Ok(ExecutionRequest {
         request_id: None,
         code: read::text(file, limit)?,
         language: language.to_owned(),
-        test_cases: cases::find(tests, limit)?,
+        test_cases: Vec::new(),
         timeout_ms: None,
         total_timeout_ms: None,
         memory_limit_mb: None,

@@ -5,8 +5,10 @@
 //! | `container` | one container from creation to removal |
 //! | `report` | what its first process tells at the end |
 //! | `images` | pulling |
+//! | `export` | the files of an image |
 
 mod container;
+pub(crate) mod export;
 mod images;
 mod report;
 

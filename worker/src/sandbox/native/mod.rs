@@ -5,6 +5,7 @@
 //! |---|---|---|
 //! | `run` | worker | one run, from its order to its outcome |
 //! | `pool` | worker | the zygotes that wait |
+//! | `toolchain` | worker | what a language runs on |
 //! | `cgroup` | worker | limits and counters |
 //! | `message` | all | what they say to each other |
 //! | `zygote` | zygote | builds the root (`root`, `mount`), then makes one process 1 after the other (`clone`) |
@@ -22,9 +23,9 @@ mod pool;
 mod root;
 mod run;
 mod seccomp;
+mod toolchain;
 mod zygote;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,12 +43,12 @@ use super::{Finding, Invocation, Outcome, Sandbox, SandboxError, Workspace, host
 use cgroup::{Cgroups, Hierarchy};
 use message::RootFolder;
 use pool::Pool;
+use toolchain::Toolchain;
 
 pub use zygote::serve_if_zygote;
 
 /// How often dead neighbours are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
-const PATH: &str = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// One layer of the sandbox. Tests switch one off to see that its loss is noticed; no setting can. (There is none for the
 /// pid namespace and the mount namespace: without them a run could end or change the whole machine.)
@@ -90,16 +91,9 @@ struct Shared {
     settings: SandboxSettings,
     without: Vec<Defence>,
     pool: Arc<Pool>,
-    cgroups: Cgroups,
     tenancy: Tenancy,
     /// Runs that were dropped half-way, until they are gone.
     ending: TaskTracker,
-}
-
-/// What a language runs on.
-struct Toolchain {
-    root: RootFolder,
-    environment: Vec<String>,
 }
 
 /// `without` is for tests alone.
@@ -109,12 +103,11 @@ pub async fn start(settings: &Settings, without: &[Defence]) -> Result<Arc<dyn S
     let sandbox = &settings.sandbox;
     let tenancy = Tenancy::start(&sandbox.workspace_root, Kind::Native)?;
     let cgroups = Cgroups::start(&sandbox.native.cgroup, tenancy.name(), without)?;
-    let pool = Arc::new(Pool::new(sandbox, settings.worker.slots(), without));
+    let pool = Arc::new(Pool::new(sandbox, settings.worker.slots(), cgroups, without));
     let shared = Arc::new(Shared {
         settings: sandbox.clone(),
         without: without.to_vec(),
         pool,
-        cgroups,
         tenancy,
         ending: TaskTracker::new(),
     });
@@ -123,7 +116,7 @@ pub async fn start(settings: &Settings, without: &[Defence]) -> Result<Arc<dyn S
         Ok(Root::Folder(path)) => RootFolder::Folder(path),
         _ => RootFolder::Host,
     };
-    shared.pool.put_back(shared.pool.start(&root).await?);
+    shared.pool.keep(shared.pool.start(&root).await?);
     shared.sweep();
     let sweeper = tokio::spawn(sweep_for_ever(Arc::downgrade(&shared))).abort_handle();
     Ok(Arc::new(NativeSandbox { shared, sweeper }))
@@ -138,7 +131,7 @@ impl Drop for NativeSandbox {
 #[async_trait]
 impl Sandbox for NativeSandbox {
     async fn prepare(&self, language: &Language) -> Result<(), SandboxError> {
-        self.shared.toolchain(language).map(drop)
+        Toolchain::of(language, &self.shared.settings.native)?.look_for(language)
     }
 
     async fn workspace(&self, _request: &RequestId) -> Result<Workspace, SandboxError> {
@@ -157,24 +150,11 @@ impl Sandbox for NativeSandbox {
 }
 
 impl Shared {
-    fn toolchain(&self, language: &Language) -> Result<Toolchain, SandboxError> {
-        let root = language.root.as_deref().unwrap_or(&self.settings.native.root);
-        let root = Root::parse(root).map_err(|problem| SandboxError::failed("choosing a root", problem))?;
-        let toolchain = |root| Toolchain { root, environment: vec![PATH.to_owned()] };
-        match root {
-            Root::Host => Ok(toolchain(RootFolder::Host)),
-            Root::Folder(path) => Ok(toolchain(RootFolder::Folder(path))),
-            Root::Image => {
-                Ok(toolchain(RootFolder::Folder(PathBuf::from(&self.settings.native.roots).join(&language.image))))
-            }
-        }
-    }
-
     /// Removes the cgroups and folders of workers that died on this host. Their processes died with them.
     fn sweep(&self) {
         for dead in self.tenancy.abandoned() {
             let name = dead.name.clone();
-            match self.cgroups.remove_of_dead(&name).and_then(|()| dead.remove()) {
+            match self.pool.cgroups().remove_of_dead(&name).and_then(|()| dead.remove()) {
                 Ok(()) => info!(dead_worker = name, "removed what a dead worker left"),
                 // It is tried again, by us or by a neighbour.
                 Err(error) => warn!(dead_worker = name, %error, "what a dead worker left could not be removed"),
