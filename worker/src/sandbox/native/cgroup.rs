@@ -262,7 +262,7 @@ enum Files {
         processes: File,
         quota: File,
         usage: File,
-        peak: Option<Peak>,
+        peak: Option<PeakFile>,
         cpu: File,
         oom: File,
         stat: File,
@@ -270,7 +270,7 @@ enum Files {
 }
 
 /// The peak of a cgroup of version 2, and whether it can be begun anew (from Linux 6.12 on, by the descriptor).
-struct Peak {
+struct PeakFile {
     file: File,
     can_begin_anew: bool,
 }
@@ -286,8 +286,16 @@ struct Counts {
 pub struct Used {
     pub cpu: Duration,
     /// `None` if this kernel does not count it.
-    pub peak_memory_bytes: Option<u64>,
+    pub peak: Option<Peak>,
     pub oom: bool,
+}
+
+/// Memory at its peak, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peak {
+    pub whole: u64,
+    /// Of it, what was counted already before the run.
+    pub before: u64,
 }
 
 impl Cgroup {
@@ -341,7 +349,7 @@ impl Cgroup {
                     processes: file("pids.max", true)?,
                     quota: file("cpu.max", true)?,
                     usage: file("memory.current", false)?,
-                    peak: Peak::open(folder),
+                    peak: PeakFile::open(folder),
                     cpu: file("cpu.stat", false)?,
                     oom: file("memory.events", false)?,
                     stat: file("memory.stat", false)?,
@@ -368,7 +376,7 @@ impl Cgroup {
         self.limit(limits)?;
         match &self.files {
             Files::V1 { peak, .. } => drop(write(peak, "0")),
-            Files::V2 { peak: Some(Peak { file, can_begin_anew: true }), .. } => drop(write(file, "reset")),
+            Files::V2 { peak: Some(PeakFile { file, can_begin_anew: true }), .. } => drop(write(file, "reset")),
             Files::V2 { .. } => {}
         }
         self.before = self.counts();
@@ -435,7 +443,7 @@ impl Cgroup {
         };
         Used {
             cpu: Duration::from_nanos(now.cpu_ns.saturating_sub(before.cpu_ns)),
-            peak_memory_bytes: peak.map(|peak| self.own(peak).saturating_sub(self.left)),
+            peak: peak.map(|peak| Peak { whole: self.own(peak), before: self.left }),
             oom: now.oom_kills > before.oom_kills,
         }
     }
@@ -479,7 +487,7 @@ impl Drop for Cgroup {
     }
 }
 
-impl Peak {
+impl PeakFile {
     fn open(folder: &Path) -> Option<Self> {
         let path = folder.join("memory.peak");
         match OpenOptions::new().read(true).write(true).open(&path) {

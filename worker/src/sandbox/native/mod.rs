@@ -7,6 +7,7 @@
 //! | `pool` | worker | the zygotes that wait |
 //! | `toolchain` | worker | what a language runs on |
 //! | `cgroup` | worker | limits and counters |
+//! | `toolchain`, `diagnosis` | worker | what is there, and what is not |
 //! | `message` | all | what they say to each other |
 //! | `zygote` | zygote | builds the root (`root`, `mount`), then makes one process 1 after the other (`clone`) |
 //! | `init` | process 1 | mounts what is the run's own, starts the program, waits, ends what is left |
@@ -15,6 +16,7 @@
 mod cgroup;
 mod clone;
 mod confine;
+mod diagnosis;
 mod enter;
 mod init;
 mod message;
@@ -39,12 +41,13 @@ use tribunal_shared::language::{Language, Root};
 use tribunal_shared::request::RequestId;
 
 use super::tenancy::{Kind, Tenancy};
-use super::{Finding, Invocation, Outcome, Sandbox, SandboxError, Workspace, host_swaps};
-use cgroup::{Cgroups, Hierarchy};
+use super::{Invocation, Outcome, Sandbox, SandboxError, Workspace};
+use cgroup::Cgroups;
 use message::RootFolder;
 use pool::Pool;
 use toolchain::Toolchain;
 
+pub use diagnosis::diagnose;
 pub use zygote::serve_if_zygote;
 
 /// How often dead neighbours are looked for.
@@ -98,8 +101,8 @@ struct Shared {
 
 /// `without` is for tests alone.
 pub async fn start(settings: &Settings, without: &[Defence]) -> Result<Arc<dyn Sandbox>, SandboxError> {
-    check_privileges()?;
-    check_swap()?;
+    diagnosis::privileges()?;
+    diagnosis::cgroups()?;
     let sandbox = &settings.sandbox;
     let tenancy = Tenancy::start(&sandbox.workspace_root, Kind::Native)?;
     let cgroups = Cgroups::start(&sandbox.native.cgroup, tenancy.name(), without)?;
@@ -169,35 +172,4 @@ async fn sweep_for_ever(shared: std::sync::Weak<Shared>) {
         let Some(shared) = shared.upgrade() else { return };
         shared.sweep();
     }
-}
-
-fn check_privileges() -> Result<String, SandboxError> {
-    if rustix::process::geteuid().is_root() {
-        return Ok("root".into());
-    }
-    Err(SandboxError::Unfit {
-        problem: "the native sandbox needs root, to make namespaces, mounts and cgroups that guests cannot undo".into(),
-        remedy: "Run it as root (sudo), or set sandbox.kind = \"docker\" (TRIBUNAL_SANDBOX__KIND=docker)".into(),
-    })
-}
-
-fn check_swap() -> Result<String, SandboxError> {
-    let Hierarchy::V1(tops) = Hierarchy::find()? else { return Ok("version 2".into()) };
-    if host_swaps() && !tops[0].join("memory.memsw.limit_in_bytes").exists() {
-        return Err(SandboxError::Unfit {
-            problem: "the kernel does not limit swap, so a program could use more memory than its limit".into(),
-            remedy: "Boot with swapaccount=1, or turn swap off".into(),
-        });
-    }
-    Ok("version 1".into())
-}
-
-/// Looks at everything the sandbox needs, without changing anything that lasts.
-pub async fn diagnose(settings: &Settings) -> Vec<Finding> {
-    let finding = |what: &str, found| Finding { what: what.into(), found };
-    let mut findings = vec![finding("privileges", check_privileges()), finding("cgroups", check_swap())];
-    if findings.iter().all(|finding| finding.found.is_ok()) {
-        findings.push(finding("sandbox", start(settings, &[]).await.map(|_| "can be made".into())));
-    }
-    findings
 }

@@ -128,8 +128,9 @@ fn cannot(doing: &str, errno: i32) -> SandboxError {
 /// A process that makes sandboxes, one at a time. It ends, with all that it made, when this is dropped.
 pub struct Zygote {
     root: RootFolder,
-    /// Of the sandbox that it has ready.
+    /// Of the sandbox that it has ready, as is `user`.
     pub cgroup: Cgroup,
+    pub user: u32,
     socket: AsyncFd<OwnedFd>,
     process: Child,
 }
@@ -148,16 +149,17 @@ impl Zygote {
             .spawn()?;
         // SAFETY: an OwnedFd is the same open descriptor for as long as it lives, and it lives in here.
         let socket = unsafe { AsyncFd::register(ours) }?;
-        Ok(Self { root: root.clone(), cgroup, socket, process })
+        Ok(Self { root: root.clone(), cgroup, user: guest::fresh_user(), socket, process })
     }
 
     fn lives(&mut self) -> bool {
         matches!(self.process.try_wait(), Ok(None))
     }
 
-    fn prepare(&self, new_cgroup: bool) -> io::Result<()> {
+    fn prepare(&mut self, new_cgroup: bool) -> io::Result<()> {
+        self.user = guest::fresh_user();
         let entrances: Vec<_> = self.cgroup.entrances().filter(|_| new_cgroup).collect();
-        let order = Prepare { entrance: self.cgroup.entrance(), user: guest::fresh_user() };
+        let order = Prepare { entrance: self.cgroup.entrance(), user: self.user };
         self.order(&Order::Prepare(order), &entrances)
     }
 

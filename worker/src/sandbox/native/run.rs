@@ -6,12 +6,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Gid, Mode, OFlags, Uid};
 use rustix::pipe::PipeFlags;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 
-use super::cgroup::Used;
+use super::cgroup::{Peak, Used};
 use super::message::{Answer, Ended, How, Order, Run};
 use super::pool::Zygote;
 use super::toolchain::Toolchain;
@@ -59,7 +59,8 @@ fn environment(invocation: &Invocation<'_>, base: &[(String, String)], shared: &
         true => std::env::vars().collect(),
         false => Vec::new(),
     };
-    let own = [("HOME", "/tmp"), ("LANG", "C.UTF-8")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let own = [("HOME", "/tmp"), ("HOSTNAME", "sandbox"), ("LANG", "C.UTF-8")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
     let languages = invocation.environment.clone();
     let all: BTreeMap<_, _> = inherited.into_iter().chain(base.to_vec()).chain(own).chain(languages).collect();
     all.into_iter().map(|(name, value)| format!("{name}={value}")).collect()
@@ -189,6 +190,11 @@ async fn watch(
     let (mut stdout, output) = stream().map_err(failed)?;
     let (mut stderr, errors) = stream().map_err(failed)?;
     let rest = fill(&input, invocation.stdin).map_err(failed)?;
+    // Also by name, as /dev/stdin, which asks whose they are.
+    let (uid, gid) = (Uid::from_raw(held.zygote().user), Gid::from_raw(held.zygote().user));
+    for theirs in [&stdin, &output, &errors] {
+        rustix::fs::fchown(theirs, Some(uid), Some(gid)).map_err(|error| failed(error.into()))?;
+    }
 
     let descriptors = [stdin.as_fd(), output.as_fd(), errors.as_fd(), place.mount()];
     held.zygote().order(order, &descriptors).map_err(failed)?;
@@ -279,11 +285,20 @@ impl Seen {
             exit,
             wall: Duration::from_nanos(ended.wall_ns),
             cpu: used.cpu.saturating_sub(Duration::from_nanos(ended.preparing_ns)),
-            peak_memory_bytes: used.peak_memory_bytes.unwrap_or(ended.max_rss_kb * 1024),
+            peak_memory_bytes: peak_memory(&used, ended.max_rss_kb * 1024),
             oom: used.oom,
             killed,
             stdout: self.stdout.finish(0),
             stderr: self.stderr.finish(0),
         }
+    }
+}
+
+/// What is counted for the cgroup, without what was there before; but not less than the largest of its processes, because
+/// what was there before may have gone meanwhile.
+fn peak_memory(used: &Used, largest: u64) -> u64 {
+    match used.peak {
+        Some(Peak { whole, before }) => whole.saturating_sub(before).max(largest.min(whole)),
+        None => largest,
     }
 }

@@ -42,6 +42,8 @@ fn serve(socket: BorrowedFd<'_>) -> Result<(), Failure> {
         eprintln!("{NAME}: {problem}");
         Failure::new("building the filter of system calls", Errno::INVAL)
     })?;
+    // For people who look at a list of processes; it would say `exe`.
+    rustix::thread::set_name(c"tribunal-zygote").map_err(failed("naming itself"))?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(failed("hiding from debuggers"))?;
     // When the whole machine runs out of memory, guests go first, and we rather than the worker.
     std::fs::write("/proc/self/oom_score_adj", "1000").map_err(failed("offering itself to the OOM killer"))?;
