@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod contract;
+mod ground;
 mod hostile;
 mod plants;
 mod program;
@@ -88,8 +89,10 @@ fn main() -> ExitCode {
     native::serve_if_zygote();
     let arguments = Arguments::parse();
     if std::env::var_os(SECRET_VARIABLE).is_none() {
-        // Once more, with a secret in the environment that this process is born with.
-        let failed = Command::new("/proc/self/exe")
+        // Once more, with a secret in the environment that this process is born with, and a descriptor that is inherited.
+        let failed = Command::new("sh")
+            .args(["-c", "exec \"$0\" \"$@\" 9</dev/null"])
+            .arg(std::env::current_exe().expect("this program's path"))
             .args(std::env::args_os().skip(1))
             .env(SECRET_VARIABLE, plants::new_secret())
             .exec();

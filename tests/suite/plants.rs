@@ -48,7 +48,8 @@ impl Plants {
     pub fn new(folder: &Path) -> Self {
         let secret = std::env::var(SECRET_VARIABLE).expect("main has set it");
         let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_dir());
-        let places = [Some(folder.to_owned()), home, Some("/var/tmp".into()), Some("/dev/shm".into()), Some("/tmp".into())];
+        let places =
+            [Some(folder.to_owned()), home, Some("/var/tmp".into()), Some("/dev/shm".into()), Some("/tmp".into())];
         let secrets = places.into_iter().flatten().filter(|place| place.is_dir()).map(|place| {
             let mut file = tempfile::Builder::new().prefix("suite-secret-").tempfile_in(place).expect("a place for it");
             writeln!(file, "{secret}").expect("a secret can be written");

@@ -44,9 +44,7 @@ impl Watch {
         let mut seen = BTreeSet::new();
         seen.extend(guests());
         seen.extend(mounts());
-        folders_below("cgroup", Path::new("/sys/fs/cgroup"), &mut seen);
-        // Others' cgroups are others' business; those of containers go with the containers.
-        seen.retain(|trace| !trace.starts_with("cgroup ") || trace.contains(&self.cgroup));
+        seen.extend(self.cgroups());
         entries_below("file", &self.workspaces, &mut seen);
         for scratch in ["/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue"] {
             seen.extend(guests_files(Path::new(scratch)));
@@ -60,6 +58,21 @@ impl Watch {
         }
         seen.extend(self.containers().await);
         seen
+    }
+
+    /// Of this worker, numbered: one that is used up is replaced by another, and only how many there are counts. Those of
+    /// containers go with the containers.
+    fn cgroups(&self) -> Vec<String> {
+        let mut folders = BTreeSet::new();
+        folders_below(Path::new("/sys/fs/cgroup"), &mut folders);
+        let mut count = HashMap::new();
+        let own = folders.iter().filter(|folder| folder.contains(&self.cgroup));
+        own.map(|folder| {
+            let parent = folder.rsplit_once('/').map_or("", |(parent, _)| parent);
+            let number = count.entry(parent).and_modify(|number| *number += 1).or_insert(1);
+            format!("cgroup {number} below {parent}")
+        })
+        .collect()
     }
 
     /// Those of this worker: its folder has its name.
@@ -99,7 +112,8 @@ impl Watch {
 
 fn memory_mb() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse().ok());
+    let kilobytes =
+        status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.parse().ok());
     kilobytes.unwrap_or(u64::MAX) / 1024
 }
 
@@ -119,16 +133,35 @@ pub fn guests() -> Vec<String> {
     processes.filter_map(guest).collect()
 }
 
+/// How many processes are in a cgroup with this in its path.
+pub fn processes_in(cgroup: &str) -> usize {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let belongs = |entry: &fs::DirEntry| {
+        fs::read_to_string(entry.path().join("cgroup")).is_ok_and(|membership| membership.contains(cgroup))
+    };
+    processes.filter(belongs).count()
+}
+
+/// How many processes on this machine have a word among their arguments.
+pub fn processes_with(word: &str) -> usize {
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let has = |entry: &fs::DirEntry| {
+        let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        words.split(|byte| *byte == 0).any(|own| own == word.as_bytes())
+    };
+    processes.filter(has).count()
+}
+
 fn mounts() -> Vec<String> {
     let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     table.lines().filter_map(|line| Some(format!("mount {}", line.split(' ').nth(4)?))).collect()
 }
 
-fn folders_below(what: &str, top: &Path, seen: &mut BTreeSet<String>) {
+fn folders_below(top: &Path, seen: &mut BTreeSet<String>) {
     for entry in fs::read_dir(top).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            seen.insert(format!("{what} {}", entry.path().display()));
-            folders_below(what, &entry.path(), seen);
+            seen.insert(entry.path().display().to_string());
+            folders_below(&entry.path(), seen);
         }
     }
 }

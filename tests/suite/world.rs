@@ -58,6 +58,11 @@ pub fn open_to_all(path: &std::path::Path) {
     std::fs::set_permissions(path, mode).expect("a folder of ours can be opened to all");
 }
 
+/// Where the native sandboxes of this process have their cgroups.
+pub fn own_cgroup() -> String {
+    format!("tribunal-suite-{}", std::process::id())
+}
+
 fn settings_text(kind: &Kind, folder: &std::path::Path) -> String {
     let get = |name: &str| std::env::var(name).ok();
     let image = get("TEST_IMAGE");
@@ -84,7 +89,7 @@ fn settings_text(kind: &Kind, folder: &std::path::Path) -> String {
     format!(
         r#"{sandbox}
 sandbox.workspace_root = "{root}/work"
-sandbox.native.cgroup = "tribunal-suite-{process}"
+sandbox.native.cgroup = "{cgroup}"
 sandbox.wall_allowance_ms = 200
 sandbox.workspace_limit_mb = 64
 worker.slots = 2
@@ -111,7 +116,7 @@ compile.timeout_ms = 20000
 run = ["cat", "found"]
 "#,
         root = folder.display(),
-        process = std::process::id(),
+        cgroup = own_cgroup(),
     )
 }
 

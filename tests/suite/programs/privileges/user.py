@@ -9,7 +9,7 @@ attempts = {
     "setuid": lambda: os.setuid(0),
     "seteuid": lambda: os.seteuid(0),
     "setresuid": lambda: os.setresuid(0, 0, 0),
-    "another user": lambda: os.setuid(1000),
+    "another user": lambda: os.setuid(os.getuid() + 1),
     "setgid": lambda: os.setgid(0),
     "setgroups": lambda: os.setgroups([0]),
 }
