@@ -15,6 +15,7 @@ use crate::world::World;
 
 /// Guests' users, as the host sees them.
 const FIRST_GUEST: u32 = 2_000_000_000;
+const ZYGOTE: &[u8] = b"tribunal-zygote\0";
 const GONE_WITHIN: Duration = Duration::from_secs(15);
 /// What this process, which is the worker, may take: outputs are bounded, and so are their copies.
 const MOST_MEMORY_MB: u64 = 160;
@@ -118,7 +119,7 @@ fn memory_mb() -> u64 {
 }
 
 /// Processes of guests' users.
-pub fn guests() -> Vec<String> {
+fn guests() -> Vec<String> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let guest = |entry: fs::DirEntry| {
         let pid: u32 = entry.file_name().to_str()?.parse().ok()?;
@@ -126,6 +127,11 @@ pub fn guests() -> Vec<String> {
         let status = fs::read_to_string(entry.path().join("status")).ok()?;
         let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim);
         let user: u32 = field("Uid:")?.split_whitespace().next()?.parse().ok()?;
+        // What waits to become a program is no program yet. None of ours calls itself so.
+        let words = fs::read(entry.path().join("cmdline")).ok()?;
+        if words.starts_with(ZYGOTE) {
+            return None;
+        }
         let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
         let started = stat.rsplit(") ").next()?.split(' ').nth(19)?.to_owned();
         (user >= FIRST_GUEST).then(|| format!("process {pid} ({}, begun at {started})", field("Name:").unwrap_or("?")))
@@ -133,11 +139,12 @@ pub fn guests() -> Vec<String> {
     processes.filter_map(guest).collect()
 }
 
-/// How many processes are in a cgroup with this in its path.
+/// How many programs are in a cgroup with this in its path.
 pub fn processes_in(cgroup: &str) -> usize {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let belongs = |entry: &fs::DirEntry| {
         fs::read_to_string(entry.path().join("cgroup")).is_ok_and(|membership| membership.contains(cgroup))
+            && fs::read(entry.path().join("cmdline")).is_ok_and(|words| !words.starts_with(ZYGOTE))
     };
     processes.filter(belongs).count()
 }

@@ -16,7 +16,7 @@ use tribunal_shared::store::memory::MemoryStore;
 use tribunal_tests::{PATIENCE, docker_text};
 use tribunal_worker::run::{self, Parts};
 use tribunal_worker::sandbox::native::{self, Defence};
-use tribunal_worker::sandbox::{self, Sandbox};
+use tribunal_worker::sandbox::{self, Sandbox, SandboxError};
 
 #[derive(Clone)]
 pub enum Kind {
@@ -33,11 +33,11 @@ pub struct World {
 
 impl World {
     pub async fn start(kind: &Kind) -> Self {
-        Self::start_without(kind, &[]).await
+        Self::start_without(kind, &[]).await.unwrap_or_else(|error| panic!("the sandbox does not start: {error}"))
     }
 
     /// With defences switched off; only the native sandbox can do that.
-    pub async fn start_without(kind: &Kind, without: &[Defence]) -> Self {
+    pub async fn start_without(kind: &Kind, without: &[Defence]) -> Result<Self, SandboxError> {
         let folder = tempfile::Builder::new().prefix("tribunal-suite-").tempdir().expect("a temporary folder");
         // Whoever gets out of the sandbox shall be stopped by nothing else.
         open_to_all(folder.path());
@@ -45,11 +45,10 @@ impl World {
         std::fs::write(&path, settings_text(kind, folder.path())).expect("the settings file");
         let settings = Settings::load(Some(&path)).expect("the suite's settings are valid");
         let sandbox = match without {
-            [] => sandbox::from_config(&settings).await,
-            without => native::start(&settings, without).await,
+            [] => sandbox::from_config(&settings).await?,
+            without => native::start(&settings, without).await?,
         };
-        let sandbox = sandbox.unwrap_or_else(|error| panic!("the sandbox does not start: {error}"));
-        Self { settings, sandbox, folder }
+        Ok(Self { settings, sandbox, folder })
     }
 }
 
