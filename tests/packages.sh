@@ -17,6 +17,11 @@ readonly SERVICE_PACKAGES=(
 )
 readonly BUILD_PACKAGES=(cc build-essential)
 readonly COMPOSE_PACKAGES=(docker-compose docker-compose)
+readonly MACHINE_PACKAGES=(
+    qemu-system-x86_64 qemu-system-x86
+    genext2fs genext2fs
+    mmdebstrap mmdebstrap
+)
 
 # Installs the packages of a list like those above whose program is missing.
 require_packages() {

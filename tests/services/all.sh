@@ -8,9 +8,12 @@ readonly SERVICES=(rabbitmq redis docker)
 
 # In /tmp because the path of a unix socket may have 108 bytes only, whatever the clone's or the user's folder is called.
 RUN=/tmp/tribunal-test-$UID
+LOCKED=
 CACHE=${TEST_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tribunal-tests}
 
+# Taken once, held until the end.
 services_lock() {
+    [[ -z $LOCKED ]] || return 0
     mkdir -m 700 "$RUN" 2>/dev/null || true
     [[ -O $RUN && ! -L $RUN ]] || die "$RUN belongs to somebody else"
     exec 9>"$RUN/lock"
@@ -18,6 +21,7 @@ services_lock() {
         say "waiting for another tests/run on this machine to end ($RUN/lock)"
         flock 9
     }
+    LOCKED=yes
 }
 
 # Starts what is not running yet and exports the environment of the tests. Needs the lock.

@@ -147,16 +147,22 @@ impl Drop for Fleet {
 /// Settings for the services under test, with a queue and a workspace root of their own.
 pub fn settings_text(services: &Services, folder: &Path) -> String {
     let name = format!("e2e-{}", uuid::Uuid::new_v4().simple());
-    let mut text = format!(
-        "queue.url = \"{}\"\nqueue.name = \"{name}\"\nstore.url = \"{}\"\n\
-         sandbox.kind = \"docker\"\nsandbox.workspace_root = \"{}\"\nsandbox.docker.host = \"{}\"\nsandbox.docker.pull_policy = \"never\"\n",
+    format!(
+        "queue.url = \"{}\"\nqueue.name = \"{name}\"\nstore.url = \"{}\"\nsandbox.workspace_root = \"{}\"\n{}",
         services.amqp,
         services.redis,
         folder.join("work").display(),
-        services.docker,
+        docker_text(&services.docker, &services.image),
+    )
+}
+
+/// Settings for the Docker daemon under test, with one image for all languages.
+pub fn docker_text(host: &str, image: &str) -> String {
+    let mut text = format!(
+        "sandbox.kind = \"docker\"\nsandbox.docker.host = \"{host}\"\nsandbox.docker.pull_policy = \"never\"\n"
     );
     for language in Settings::defaults().languages().iter() {
-        text += &format!("languages.{}.image = \"{}\"\n", language.name(), services.image);
+        text += &format!("languages.{}.image = \"{image}\"\n", language.name());
     }
     text
 }

@@ -41,6 +41,8 @@ const REQUEST_LABEL: &str = "tribunal.request";
 const GREETED_WITHIN: Duration = Duration::from_secs(4);
 /// For every other call. Starting a container on a busy machine takes a while.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
+/// The daemon needs a moment to notice that a container has ended.
+const TRIED_AGAIN_AFTER: Duration = Duration::from_millis(50);
 /// How often dead neighbours are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
@@ -173,10 +175,16 @@ async fn remove(docker: &Docker, id: &str) -> Result<(), SandboxError> {
     // Volumes too: an image may declare some, and each container would leave its own.
     let options = RemoveContainerOptionsBuilder::new().force(true).v(true).build();
     let removed = async {
-        match docker.remove_container(id, Some(options)).await {
-            // Gone already, or somebody else is at it.
-            Err(Error::DockerResponseServerError { status_code: 404 | 409, .. }) => Ok(()),
-            other => other,
+        loop {
+            match docker.remove_container(id, Some(options.clone())).await {
+                // Gone already, or somebody else is at it.
+                Err(Error::DockerResponseServerError { status_code: 404 | 409, .. }) => return Ok(()),
+                // It ended by itself while the daemon was about to kill it, and the daemon gave up.
+                Err(Error::DockerResponseServerError { message, .. }) if message.contains("is not running") => {
+                    tokio::time::sleep(TRIED_AGAIN_AFTER).await;
+                }
+                other => return other,
+            }
         }
     };
     call("removing a container", removed).await

@@ -1,7 +1,7 @@
 //! Cgroups, of version 1 or 2, whichever the host has: limits before a run, counters after it.
 //!
-//! Making and removing one costs as much as running a small program, so they are kept and used again, as long as nothing
-//! is left in them. Nobody but the program and its children ever is in one.
+//! Making and removing one costs as much as running a small program, so they are used again, as long as nothing is left in
+//! them. Nobody but the program and its children ever is in one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -9,10 +9,10 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::Defence;
+use super::message::Entrance;
 use crate::sandbox::{RunLimits, SandboxError};
 
 const PERIOD_US: u64 = 100_000;
@@ -104,7 +104,6 @@ pub struct Cgroups {
     homes: Vec<PathBuf>,
     without: Vec<Defence>,
     made: AtomicU64,
-    clean: Mutex<Vec<Cgroup>>,
 }
 
 impl Cgroups {
@@ -130,41 +129,13 @@ impl Cgroups {
             }
             homes.push(home);
         }
-        let cgroups =
-            Self { hierarchy, homes, without: without.to_vec(), made: AtomicU64::new(0), clean: Mutex::default() };
-        // Whether limits can be set is seen now, not when somebody waits for a verdict.
-        let first = cgroups.make()?;
-        cgroups.clean().push(first);
-        Ok(cgroups)
+        Ok(Self { hierarchy, homes, without: without.to_vec(), made: AtomicU64::new(0) })
     }
 
-    fn clean(&self) -> MutexGuard<'_, Vec<Cgroup>> {
-        self.clean.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// An empty one with these limits.
-    pub fn take(&self, limits: &RunLimits) -> Result<Cgroup, SandboxError> {
-        let kept = self.clean().pop();
-        let mut cgroup = match kept {
-            Some(cgroup) => cgroup,
-            None => self.make()?,
-        };
-        cgroup.limit(limits, &self.without)?;
-        cgroup.begin();
-        Ok(cgroup)
-    }
-
-    /// Back from a run. Nobody may be in it any more.
-    pub fn put_back(&self, cgroup: Cgroup) {
-        if cgroup.is_as_new() {
-            self.clean().push(cgroup);
-        }
-    }
-
-    fn make(&self) -> Result<Cgroup, SandboxError> {
+    pub fn make(&self) -> Result<Cgroup, SandboxError> {
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let folders: Vec<_> = self.homes.iter().map(|home| home.join(number.to_string())).collect();
-        Cgroup::make(folders, &self.hierarchy)
+        Cgroup::make(folders, &self.hierarchy, &self.without)
             .map_err(|(path, error)| SandboxError::failed(format!("making the cgroup {}", path.display()), error))
     }
 
@@ -180,7 +151,6 @@ impl Cgroups {
 
 impl Drop for Cgroups {
     fn drop(&mut self) {
-        self.clean().clear();
         for home in &self.homes {
             if let Err(error) = remove_home(home) {
                 tracing::warn!(cgroup = %home.display(), %error, "a cgroup could not be removed");
@@ -260,7 +230,10 @@ pub struct Cgroup {
     /// The way in: a folder on version 2, `tasks` files on version 1.
     entrances: Vec<File>,
     files: Files,
+    without: Vec<Defence>,
     set: Option<Limits>,
+    /// Memory that was counted here when nobody was in it.
+    left: u64,
     before: Counts,
 }
 
@@ -304,7 +277,6 @@ struct Peak {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Counts {
-    usage: u64,
     cpu_ns: u64,
     oom_kills: u64,
 }
@@ -319,7 +291,7 @@ pub struct Used {
 }
 
 impl Cgroup {
-    fn make(folders: Vec<PathBuf>, hierarchy: &Hierarchy) -> Result<Self, (PathBuf, io::Error)> {
+    fn make(folders: Vec<PathBuf>, hierarchy: &Hierarchy, without: &[Defence]) -> Result<Self, (PathBuf, io::Error)> {
         for folder in &folders {
             fs::create_dir(folder).map_err(|error| (folder.clone(), error))?;
         }
@@ -377,19 +349,34 @@ impl Cgroup {
                 (vec![File::open(folder).map_err(|error| (folder.clone(), error))?], files)
             }
         };
-        Ok(Self { folders, entrances, files, set: None, before: Counts::default() })
+        Ok(Self { folders, entrances, files, without: without.to_vec(), set: None, left: 0, before: Counts::default() })
     }
 
     pub fn entrances(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.entrances.iter().map(AsFd::as_fd)
     }
 
-    pub fn is_born_into(&self) -> bool {
-        matches!(self.files, Files::V2 { .. })
+    pub fn entrance(&self) -> Entrance {
+        match self.files {
+            Files::V1 { .. } => Entrance::Join,
+            Files::V2 { .. } => Entrance::Birth,
+        }
     }
 
-    fn limit(&mut self, limits: &RunLimits, without: &[Defence]) -> Result<(), SandboxError> {
-        let unless = |defence: Defence, limit: u64| (!without.contains(&defence)).then_some(limit);
+    /// For the run that begins now, from which on is counted.
+    pub fn begin(&mut self, limits: &RunLimits) -> Result<(), SandboxError> {
+        self.limit(limits)?;
+        match &self.files {
+            Files::V1 { peak, .. } => drop(write(peak, "0")),
+            Files::V2 { peak: Some(Peak { file, can_begin_anew: true }), .. } => drop(write(file, "reset")),
+            Files::V2 { .. } => {}
+        }
+        self.before = self.counts();
+        Ok(())
+    }
+
+    fn limit(&mut self, limits: &RunLimits) -> Result<(), SandboxError> {
+        let unless = |defence: Defence, limit: u64| (!self.without.contains(&defence)).then_some(limit);
         let quota = ((limits.cpus * PERIOD_US as f64) as u64).max(SMALLEST_QUOTA_US);
         let wanted = Limits {
             memory: unless(Defence::MemoryLimit, limits.memory_mb * MIB),
@@ -427,32 +414,19 @@ impl Cgroup {
         }
     }
 
-    /// From here on is counted.
-    fn begin(&mut self) {
-        match &self.files {
-            Files::V1 { peak, .. } => drop(write(peak, "0")),
-            Files::V2 { peak: Some(Peak { file, can_begin_anew: true }), .. } => drop(write(file, "reset")),
-            Files::V2 { .. } => {}
-        }
-        self.before = self.counts();
-    }
-
     fn counts(&self) -> Counts {
         match &self.files {
-            Files::V1 { usage, cpu, oom, .. } => Counts {
-                usage: number(usage).unwrap_or(0),
-                cpu_ns: number(cpu).unwrap_or(0),
-                oom_kills: field(oom, "oom_kill").unwrap_or(0),
-            },
-            Files::V2 { usage, cpu, oom, .. } => Counts {
-                usage: number(usage).unwrap_or(0),
+            Files::V1 { cpu, oom, .. } => {
+                Counts { cpu_ns: number(cpu).unwrap_or(0), oom_kills: field(oom, "oom_kill").unwrap_or(0) }
+            }
+            Files::V2 { cpu, oom, .. } => Counts {
                 cpu_ns: field(cpu, "usage_usec").unwrap_or(0) * 1000,
                 oom_kills: field(oom, "oom_kill").unwrap_or(0),
             },
         }
     }
 
-    /// Since it was taken.
+    /// Since it began.
     pub fn used(&self) -> Used {
         let (before, now) = (self.before, self.counts());
         let peak = match &self.files {
@@ -461,7 +435,7 @@ impl Cgroup {
         };
         Used {
             cpu: Duration::from_nanos(now.cpu_ns.saturating_sub(before.cpu_ns)),
-            peak_memory_bytes: peak.map(|peak| self.own(peak).saturating_sub(before.usage)),
+            peak_memory_bytes: peak.map(|peak| self.own(peak).saturating_sub(self.left)),
             oom: now.oom_kills > before.oom_kills,
         }
     }
@@ -479,12 +453,19 @@ impl Cgroup {
         peak.saturating_sub(cached)
     }
 
-    fn is_as_new(&self) -> bool {
+    /// Whether it can serve another run. Nobody may be in it.
+    pub fn clears(&mut self) -> bool {
         let counts_anew = match &self.files {
             Files::V1 { .. } => true,
             Files::V2 { peak, .. } => peak.as_ref().is_none_or(|peak| peak.can_begin_anew),
         };
-        counts_anew && self.counts().usage <= LEFT_AT_MOST
+        self.left = self.usage();
+        counts_anew && self.left <= LEFT_AT_MOST
+    }
+
+    fn usage(&self) -> u64 {
+        let (Files::V1 { usage, .. } | Files::V2 { usage, .. }) = &self.files;
+        number(usage).unwrap_or(0)
     }
 }
 

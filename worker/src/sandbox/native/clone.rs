@@ -30,3 +30,9 @@ pub unsafe fn fork_into(namespaces: i32, cgroup: Option<BorrowedFd<'_>>) -> std:
         pid => Ok(Pid::from_raw(pid as i32)),
     }
 }
+
+/// Ends a process that was made here, without what the one before it wanted to be done at its own end.
+pub fn leave(code: i32) -> ! {
+    // SAFETY: ends the process; nothing of it is left that could be in a bad state.
+    unsafe { libc::_exit(code) }
+}

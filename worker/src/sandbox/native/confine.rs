@@ -7,7 +7,7 @@ use landlock::{
 };
 use rustix::io::Errno;
 
-use super::message::Failure;
+use super::message::{Failure, failed};
 
 const NEWEST: ABI = ABI::V6;
 
@@ -32,6 +32,12 @@ pub fn rules() -> Result<RulesetCreated, Failure> {
         .try_fold(rules, |rules, device| allow(rules, device, written_to))
 }
 
+/// For this process and all that it starts, for ever.
+pub fn obey(rules: &RulesetCreated) -> Result<(), Failure> {
+    let copy = rules.try_clone().map_err(failed("copying the rules for files"))?;
+    copy.restrict_self().map(drop).map_err(|error| failure("obeying the rules for files", error))
+}
+
 /// A compiler may do in its workspace what it likes, but make devices.
 pub fn allow_building(rules: RulesetCreated, workspace: &str) -> Result<RulesetCreated, Failure> {
     allow(rules, workspace, anything())
@@ -42,12 +48,11 @@ fn anything() -> BitFlags<AccessFs> {
 }
 
 fn allow(rules: RulesetCreated, path: &str, access: BitFlags<AccessFs>) -> Result<RulesetCreated, Failure> {
-    let opened =
-        PathFd::new(path).map_err(|_| Failure { doing: "opening a path for its rule", errno: Errno::NOENT })?;
+    let opened = PathFd::new(path).map_err(|_| Failure::new("opening a path for its rule", Errno::NOENT))?;
     rules.add_rule(PathBeneath::new(opened, access)).map_err(|error| failure("adding a rule for files", error))
 }
 
 /// The library's errors know no number, but the last one that the kernel gave is theirs.
 fn failure(doing: &'static str, _error: RulesetError) -> Failure {
-    Failure { doing, errno: Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL) }
+    Failure::new(doing, Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL))
 }

@@ -1,9 +1,9 @@
 //! Entering the sandbox: a list of steps, then the program. What is given up here is never had again.
+//!
+//! Most of it happens before there is a program to run, so that nobody waits for it.
 
 use std::convert::Infallible;
 use std::ffi::CString;
-use std::fs::File;
-use std::io::Write;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use landlock::RulesetCreated;
@@ -12,10 +12,11 @@ use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior,
 use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags, unshare_unsafe};
 use rustix::time::ClockId;
 
-use super::Defence;
+use super::clone::leave;
 use super::init::{Progress, nanoseconds, now_ns};
-use super::message::{Failure, Run, failed};
+use super::message::{Failure, Run, failed, receive, send};
 use super::seccomp::Filter;
+use super::{Defence, confine};
 
 /// Who the program is to itself.
 const INSIDE: u32 = 1000;
@@ -23,48 +24,42 @@ const OPEN_FILES: u64 = 1024;
 const STACK_BYTES: u64 = 8 << 20;
 const MIB: u64 = 1 << 20;
 
-/// Becomes the program. If that fails, it is told to `tell`, and the process ends.
+/// Gives up everything, waits to be told which program to be, and becomes it. If that fails, it says so and ends.
 pub fn program(
-    run: &Run,
-    streams: [BorrowedFd<'_>; 3],
+    init: BorrowedFd<'_>,
+    user: u32,
     cgroups: &[OwnedFd],
-    rules: Option<RulesetCreated>,
+    rules: &Option<RulesetCreated>,
     filter: &Filter,
     without: &[Defence],
-    mut tell: &File,
 ) -> ! {
-    let Err(failure) = enter(run, streams, cgroups, rules, filter, without, tell);
-    let failed = Progress::Failed { doing: failure.doing.into(), errno: failure.errno.raw_os_error() };
-    // Nobody is left to hear of a failure to tell.
-    let _ = tell.write_all(&line(&failed));
-    std::process::exit(1)
+    let with = |defence| !without.contains(&defence);
+    let ended = give_up(user, cgroups, rules, filter, &with).and_then(|()| begin(init, &with));
+    if let Err(Failure { doing, errno }) = ended {
+        // Nobody is left to hear of a failure to tell.
+        let _ = send(init, &Progress::Failed { doing, errno: errno.raw_os_error() }, &[]);
+    }
+    leave(1)
 }
 
-fn enter(
-    run: &Run,
-    streams: [BorrowedFd<'_>; 3],
+fn give_up(
+    user: u32,
     cgroups: &[OwnedFd],
-    rules: Option<RulesetCreated>,
+    rules: &Option<RulesetCreated>,
     filter: &Filter,
-    without: &[Defence],
-    tell: &File,
-) -> Result<Infallible, Failure> {
-    let with = |defence| !without.contains(&defence);
-    let program = Program::of(run)?;
-
+    with: &impl Fn(Defence) -> bool,
+) -> Result<(), Failure> {
     join(cgroups).map_err(failed("joining the cgroups"))?;
     if with(Defence::CgroupNamespace) {
         unshare(UnshareFlags::NEWCGROUP).map_err(failed("making a cgroup namespace"))?;
     }
     rustix::process::setsid().map_err(failed("starting a session"))?;
-    take_streams(streams).map_err(failed("taking the streams"))?;
-    set_limits(run, &with).map_err(failed("setting limits"))?;
-    rustix::process::chdir("/workspace").map_err(failed("entering the workspace"))?;
+    reset_signals().map_err(failed("resetting signals"))?;
     if with(Defence::UnprivilegedUser) {
-        become_user(run.user).map_err(failed("becoming another user"))?;
+        become_user(user).map_err(failed("becoming another user"))?;
     }
     if with(Defence::UserNamespace) {
-        let outside = if with(Defence::UnprivilegedUser) { run.user } else { 0 };
+        let outside = if with(Defence::UnprivilegedUser) { user } else { 0 };
         own_user_namespace(outside).map_err(failed("making a user namespace"))?;
     }
     if with(Defence::Capabilities) {
@@ -73,17 +68,31 @@ fn enter(
     if with(Defence::NoNewPrivileges) {
         rustix::thread::set_no_new_privs(true).map_err(failed("renouncing privileges"))?;
     }
-    if let Some(rules) = rules {
-        rules.restrict_self().map_err(|_| Failure { doing: "obeying the rules for files", errno: Errno::PERM })?;
-    }
-    reset_signals().map_err(failed("resetting signals"))?;
-    if with(Defence::ClosedDescriptors) {
-        close_the_rest().map_err(failed("closing descriptors"))?;
-    }
+    rules.as_ref().map_or(Ok(()), confine::obey)?;
     if with(Defence::Seccomp) {
         filter.load().map_err(failed("loading the filter of system calls"))?;
     }
-    program.start(tell)
+    Ok(())
+}
+
+/// `Ok` if it is told nothing, or to be a program that cannot be started.
+fn begin(init: BorrowedFd<'_>, with: &impl Fn(Defence) -> bool) -> Result<(), Failure> {
+    send(init, &Progress::Prepared, &[]).map_err(failed("telling of the preparation"))?;
+    let order = receive::<Run>(init).map_err(failed("hearing which program to be"))?;
+    let Some((run, streams)) = order else { return Ok(()) };
+    let before_ns = nanoseconds(ClockId::ProcessCPUTime);
+    let program = Program::of(&run)?;
+
+    take_streams(&streams).map_err(failed("taking the streams"))?;
+    set_limits(&run, with).map_err(failed("setting limits"))?;
+    rustix::process::chdir("/workspace").map_err(failed("entering the workspace"))?;
+    if with(Defence::ClosedDescriptors) {
+        close_the_rest().map_err(failed("closing descriptors"))?;
+    }
+    let cpu_ns = nanoseconds(ClockId::ProcessCPUTime).saturating_sub(before_ns);
+    send(init, &Progress::Starting { at_ns: now_ns(), cpu_ns }, &[]).map_err(failed("telling of the start"))?;
+    let Err(reason) = program.start();
+    send(init, &Progress::NotStarted { errno: reason.raw_os_error() }, &[]).map_err(failed("telling of the start"))
 }
 
 /// Writing 0 moves the writer. By the `tasks` file, of a process with one thread, this takes microseconds; by
@@ -97,7 +106,8 @@ fn unshare(flags: UnshareFlags) -> Result<(), Errno> {
     unsafe { unshare_unsafe(flags) }
 }
 
-fn take_streams([stdin, stdout, stderr]: [BorrowedFd<'_>; 3]) -> Result<(), Errno> {
+fn take_streams(streams: &[OwnedFd]) -> Result<(), Errno> {
+    let [stdin, stdout, stderr] = streams else { return Err(Errno::BADF) };
     rustix::stdio::dup2_stdin(stdin)?;
     rustix::stdio::dup2_stdout(stdout)?;
     rustix::stdio::dup2_stderr(stderr)
@@ -181,7 +191,7 @@ fn close_the_rest() -> std::io::Result<()> {
     }
 }
 
-/// Command and environment in the kernel's own form, made while memory may still be asked for.
+/// Command and environment in the kernel's own form.
 struct Program {
     /// Where it may be, in the order of PATH.
     paths: Vec<CString>,
@@ -192,8 +202,7 @@ struct Program {
 impl Program {
     fn of(run: &Run) -> Result<Self, Failure> {
         let text = |text: &str| {
-            CString::new(text)
-                .map_err(|_| Failure { doing: "reading the command (it has a NUL byte)", errno: Errno::INVAL })
+            CString::new(text).map_err(|_| Failure::new("reading the command (it has a NUL byte)", Errno::INVAL))
         };
         let name = run.command.first().map(String::as_str).unwrap_or_default();
         let search = run.environment.iter().find_map(|variable| variable.strip_prefix("PATH=")).unwrap_or_default();
@@ -205,13 +214,12 @@ impl Program {
         Ok(Self { paths, arguments: texts(&run.command)?, environment: texts(&run.environment)? })
     }
 
-    fn start(&self, mut tell: &File) -> Result<Infallible, Failure> {
+    /// Returns only if it cannot be started.
+    fn start(&self) -> Result<Infallible, Errno> {
         let pointers = |texts: &[CString]| -> Vec<_> {
             texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
         };
         let (arguments, environment) = (pointers(&self.arguments), pointers(&self.environment));
-        let starting = Progress::Starting { at_ns: now_ns(), cpu_ns: nanoseconds(ClockId::ProcessCPUTime) };
-        tell.write_all(&line(&starting)).map_err(failed("telling of the start"))?;
         let mut reason = Errno::NOENT;
         for path in &self.paths {
             // SAFETY: both arrays end with a null pointer, and what they point to lives on in `self`.
@@ -220,20 +228,9 @@ impl Program {
                 Errno::NOENT | Errno::NOTDIR => {}
                 // Perhaps another one further down the path may be started.
                 Errno::ACCESS => reason = Errno::ACCESS,
-                other => {
-                    reason = other;
-                    break;
-                }
+                other => return Err(other),
             }
         }
-        tell.write_all(&line(&Progress::NotStarted { errno: reason.raw_os_error() }))
-            .map_err(failed("telling of the start"))?;
-        std::process::exit(127)
+        Err(reason)
     }
-}
-
-fn line(progress: &Progress) -> Vec<u8> {
-    let mut text = serde_json::to_vec(progress).unwrap_or_default();
-    text.push(b'\n');
-    text
 }

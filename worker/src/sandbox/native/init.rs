@@ -4,8 +4,6 @@
 //!
 //! When it ends, the kernel ends every process that may be left in its namespace: nothing escapes that.
 
-use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
@@ -13,12 +11,13 @@ use landlock::RulesetCreated;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, mount};
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, set_parent_process_death_signal, wait};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, set_parent_process_death_signal, wait, waitpid};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use super::clone::fork_into;
-use super::message::{Answer, Birth, Ended, Failure, How, Order, Run, failed, receive, send};
+use super::message::{Answer, Birth, Ended, Entrance, Failure, How, Order, Prepare, Run, failed, receive, send};
 use super::seccomp::Filter;
 use super::{Defence, confine, enter, mount as mounts};
 
@@ -28,59 +27,57 @@ const NOT_SERVED: i32 = 1;
 const WORKSPACE: &str = "/workspace";
 
 /// The life of process 1, to its exit code.
-pub fn live(birth: &Birth, filter: &Filter, socket: BorrowedFd<'_>, first: bool) -> i32 {
-    let ready = match Ready::make(birth) {
-        Ok(ready) => ready,
-        Err(failure) => {
-            let _ = send(socket, &Answer::from(failure), &[]);
-            return NOT_SERVED;
-        }
+pub fn live(
+    birth: &Birth,
+    filter: &Filter,
+    socket: BorrowedFd<'_>,
+    order: Prepare,
+    cgroups: &[OwnedFd],
+    first: bool,
+) -> i32 {
+    let told = match Ready::make(birth, filter, order, cgroups) {
+        Ok(mut ready) => match first.then(|| ready.guest.await_preparation()) {
+            Some(Err(failure)) => Err(failure),
+            Some(Ok(())) if send(socket, &Answer::Ready, &[]).is_err() => return NOT_SERVED,
+            _ => match take_order(socket) {
+                Some((run, descriptors)) => ready.serve(&run, descriptors, socket),
+                None => return NOT_SERVED,
+            },
+        },
+        Err(failure) => Err(failure),
     };
-    if first && send(socket, &Answer::Ready, &[]).is_err() {
-        return NOT_SERVED;
-    }
+    let served = told.is_ok();
+    let heard = send(socket, &told.unwrap_or_else(Answer::from), &[]).is_ok();
+    if served && heard { SERVED } else { NOT_SERVED }
+}
+
+fn take_order(socket: BorrowedFd<'_>) -> Option<(Run, Vec<OwnedFd>)> {
     loop {
-        match receive(socket) {
+        match receive(socket).ok()?? {
+            (Order::Run(run), descriptors) => return Some((run, descriptors)),
             // It came too late for the run that it was meant for.
-            Ok(Some((Order::Kill, _))) => {}
-            Ok(Some((Order::Run(run), descriptors))) => {
-                let answer = ready.serve(&run, descriptors, birth, filter, socket);
-                let told = send(socket, &answer.unwrap_or_else(Answer::from), &[]);
-                return if told.is_ok() { SERVED } else { NOT_SERVED };
-            }
-            Ok(None) | Err(_) => return NOT_SERVED,
+            (Order::Kill, _) => {}
+            (Order::Prepare(_), _) => return None,
         }
     }
 }
 
-/// All that does not depend on the order.
-struct Ready {
+/// A sandbox with everything in it but the program.
+struct Ready<'a> {
+    birth: &'a Birth,
+    filter: &'a Filter,
+    order: Prepare,
+    cgroups: &'a [OwnedFd],
     children: OwnedFd,
     rules: Option<RulesetCreated>,
+    guest: Guest,
 }
 
-/// What the program's process tells before it becomes the program.
-#[derive(Serialize, Deserialize)]
-pub enum Progress {
-    /// At this time, after this much work.
-    Starting {
-        at_ns: u64,
-        cpu_ns: u64,
-    },
-    NotStarted {
-        errno: i32,
-    },
-    Failed {
-        doing: String,
-        errno: i32,
-    },
-}
-
-impl Ready {
-    fn make(birth: &Birth) -> Result<Self, Failure> {
+impl<'a> Ready<'a> {
+    fn make(birth: &'a Birth, filter: &'a Filter, order: Prepare, cgroups: &'a [OwnedFd]) -> Result<Self, Failure> {
         // From here on "everybody" can be killed: that must be nobody else's everybody.
         if !rustix::process::getpid().is_init() {
-            return Err(Failure { doing: "being process 1", errno: Errno::PERM });
+            return Err(Failure::new("being process 1", Errno::PERM));
         }
         set_parent_process_death_signal(Some(Signal::KILL)).map_err(failed("tying itself to its zygote"))?;
         if !birth.without.contains(&Defence::UtsNamespace) {
@@ -98,78 +95,67 @@ impl Ready {
             true => None,
             false => Some(confine::rules()?),
         };
-        Ok(Self { children: children_that_end().map_err(failed("watching for children"))?, rules })
+        let children = children_that_end().map_err(failed("watching for children"))?;
+        let guest = Guest::make(birth, filter, order, cgroups, &rules)?;
+        Ok(Self { birth, filter, order, cgroups, children, rules, guest })
     }
 
-    fn serve(
-        mut self,
-        run: &Run,
-        descriptors: Vec<OwnedFd>,
-        birth: &Birth,
-        filter: &Filter,
-        socket: BorrowedFd<'_>,
-    ) -> Result<Answer, Failure> {
-        let mut descriptors = descriptors.into_iter();
-        let (Some(stdin), Some(stdout), Some(stderr), Some(workspace)) =
-            (descriptors.next(), descriptors.next(), descriptors.next(), descriptors.next())
-        else {
-            return Err(Failure { doing: "taking descriptors", errno: Errno::BADF });
+    fn serve(&mut self, run: &Run, descriptors: Vec<OwnedFd>, socket: BorrowedFd<'_>) -> Result<Answer, Failure> {
+        let Ok([stdin, stdout, stderr, workspace]) = <[OwnedFd; 4]>::try_from(descriptors) else {
+            return Err(Failure::new("taking descriptors", Errno::BADF));
         };
-        let cgroups: Vec<_> = descriptors.collect();
         mounts::attach(workspace.as_fd(), rustix::fs::CWD, WORKSPACE).map_err(failed("mounting the workspace"))?;
         drop(workspace);
-        if run.tmp_mb != birth.tmp_mb {
-            resize_scratch(run.tmp_mb, birth).map_err(failed("resizing scratch space"))?;
+        if run.tmp_mb != self.birth.tmp_mb {
+            resize_scratch(run.tmp_mb, self.birth).map_err(failed("resizing scratch space"))?;
         }
         if run.writable {
-            self.rules = self.rules.map(|rules| confine::allow_building(rules, WORKSPACE)).transpose()?;
+            self.allow_building()?;
         }
-
-        let (progress, tell) =
-            rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(failed("making a pipe"))?;
-        let born_into = cgroups.first().filter(|_| run.born_into_cgroup).map(AsFd::as_fd);
-        // SAFETY: this process has one thread.
-        let program = match unsafe { fork_into(0, born_into) }.map_err(failed("starting the program's process"))? {
-            None => {
-                let join = if run.born_into_cgroup { &[] } else { &cgroups[..] };
-                let streams = [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()];
-                enter::program(run, streams, join, self.rules, filter, &birth.without, &File::from(tell))
-            }
-            Some(pid) => pid,
-        };
+        self.guest.become_program(run, &[stdin.as_fd(), stdout.as_fd(), stderr.as_fd()]);
         // The streams end when the guests end; we do not hold them open.
-        drop((stdin, stdout, stderr, tell, cgroups));
+        drop((stdin, stdout, stderr));
 
-        let (mut began_ns, mut preparing_ns, mut not_started) = (now_ns(), 0, None);
-        for line in BufReader::new(File::from(progress)).lines() {
-            let line = line.map_err(failed("hearing of the program's process"))?;
-            match serde_json::from_str(&line).map_err(failed("hearing of the program's process"))? {
-                Progress::Starting { at_ns, cpu_ns } => (began_ns, preparing_ns) = (at_ns, cpu_ns),
-                Progress::NotStarted { errno } => not_started = Some(errno),
-                Progress::Failed { doing, errno } => return Ok(Answer::Failed { doing, errno }),
-            }
-        }
-        let deadline_ns = began_ns.saturating_add(run.wall_ms.saturating_mul(1_000_000));
-        let (status, timed_out) = self.wait_for(program, deadline_ns, socket)?;
-        let wall_ns = now_ns().saturating_sub(began_ns);
-        if !birth.without.contains(&Defence::EndOfEverybody) {
+        let (status, timed_out) = self.wait_for(Duration::from_millis(run.wall_ms), socket)?;
+        let ended_ns = now_ns();
+        if !self.birth.without.contains(&Defence::EndOfEverybody) {
             end_everybody();
         }
-        let how = match (not_started, status.exit_status(), status.terminating_signal()) {
+        self.guest.listen()?;
+        let told = &mut self.guest.told;
+        if let Some((doing, errno)) = told.failed.take() {
+            return Ok(Answer::Failed { doing, errno });
+        }
+        let Some(began_ns) = told.began_ns else {
+            return Err(Failure::new("starting the program", Errno::SRCH));
+        };
+        let how = match (told.not_started, status.exit_status(), status.terminating_signal()) {
             (Some(errno), ..) => How::NotStarted(errno),
             (None, Some(code), _) => How::Exited(code),
             (None, None, signal) => How::Signaled(signal.unwrap_or_default()),
         };
-        Ok(Answer::Ended(Ended { how, wall_ns, preparing_ns, max_rss_kb: max_rss_kb(), timed_out }))
+        let wall_ns = ended_ns.saturating_sub(began_ns);
+        Ok(Answer::Ended(Ended { how, wall_ns, preparing_ns: told.preparing_ns, max_rss_kb: max_rss_kb(), timed_out }))
+    }
+
+    /// The one who waits has renounced all that already, so another one takes its place.
+    fn allow_building(&mut self) -> Result<(), Failure> {
+        rustix::process::kill_process(self.guest.pid, Signal::KILL)
+            .map_err(failed("replacing the program's process"))?;
+        waitpid(Some(self.guest.pid), WaitOptions::empty()).map_err(failed("replacing the program's process"))?;
+        self.rules = self.rules.take().map(|rules| confine::allow_building(rules, WORKSPACE)).transpose()?;
+        self.guest = Guest::make(self.birth, self.filter, self.order, self.cgroups, &self.rules)?;
+        Ok(())
     }
 
     /// Until the program ends, by itself or because its time is over or we are told so. Orphans are ours to bury meanwhile:
     /// the dead count against the program's limit of processes until somebody asks for them.
-    fn wait_for(&self, program: Pid, deadline_ns: u64, socket: BorrowedFd<'_>) -> Result<(WaitStatus, bool), Failure> {
-        let (mut deadline, mut timed_out, mut listening) = (Some(deadline_ns), false, true);
+    fn wait_for(&mut self, wall: Duration, socket: BorrowedFd<'_>) -> Result<(WaitStatus, bool), Failure> {
+        let wall_ns = u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX);
+        let (mut deadline, mut timed_out, mut listening) = (Some(now_ns().saturating_add(wall_ns)), false, true);
         loop {
             while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
-                if pid == program {
+                if pid == self.guest.pid {
                     return Ok((status, timed_out));
                 }
             }
@@ -183,9 +169,14 @@ impl Ready {
                 other => other.map_err(failed("waiting for the program"))?,
             };
             if woken == 0 {
-                timed_out = true;
-                deadline = None;
-                kill_everybody();
+                // Its time began when the program did, a moment after we began to wait.
+                self.guest.listen()?;
+                let due = self.guest.told.began_ns.unwrap_or(0).saturating_add(wall_ns);
+                timed_out = due <= now_ns();
+                deadline = (!timed_out).then_some(due);
+                if timed_out {
+                    kill_everybody();
+                }
             }
             if !events[0].revents().is_empty() {
                 // Who it was is asked of `wait`, which misses nobody.
@@ -199,6 +190,101 @@ impl Ready {
             }
         }
     }
+}
+
+/// The process that waits to become the program.
+struct Guest {
+    pid: Pid,
+    socket: OwnedFd,
+    told: Told,
+}
+
+/// What was heard of it. Nobody listens before there is a need to: each time would cost a change of processes while the
+/// program starts.
+#[derive(Default)]
+struct Told {
+    began_ns: Option<u64>,
+    preparing_ns: u64,
+    not_started: Option<i32>,
+    failed: Option<(String, i32)>,
+}
+
+impl Guest {
+    fn make(
+        birth: &Birth,
+        filter: &Filter,
+        order: Prepare,
+        cgroups: &[OwnedFd],
+        rules: &Option<RulesetCreated>,
+    ) -> Result<Self, Failure> {
+        let pair = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);
+        let (ours, theirs) = pair.map_err(failed("making a socket"))?;
+        let (born_into, join) = match order.entrance {
+            Entrance::Birth => (cgroups.first().map(AsFd::as_fd), &[][..]),
+            Entrance::Join => (None, cgroups),
+        };
+        // SAFETY: this process has one thread.
+        match unsafe { fork_into(0, born_into) }.map_err(failed("starting the program's process"))? {
+            None => enter::program(theirs.as_fd(), order.user, join, rules, filter, &birth.without),
+            Some(pid) => Ok(Self { pid, socket: ours, told: Told::default() }),
+        }
+    }
+
+    /// Until it has given up everything.
+    fn await_preparation(&mut self) -> Result<(), Failure> {
+        self.hear(receive(&self.socket).map_err(failed("hearing of the program's process"))?);
+        match self.told.failed.take() {
+            None => Ok(()),
+            Some((doing, errno)) => Err(Failure::new(doing, Errno::from_raw_os_error(errno))),
+        }
+    }
+
+    /// If it is dead, it has told why, or somebody killed it; that is seen when it is waited for.
+    fn become_program(&self, run: &Run, streams: &[BorrowedFd<'_>]) {
+        let _ = send(&self.socket, run, streams);
+    }
+
+    /// Takes what has been told by now.
+    fn listen(&mut self) -> Result<(), Failure> {
+        rustix::io::ioctl_fionbio(&self.socket, true).map_err(failed("hearing of the program's process"))?;
+        loop {
+            match receive(&self.socket) {
+                Ok(Some(progress)) => self.hear(Some(progress)),
+                Ok(None) => return Ok(()),
+                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(failed("hearing of the program's process")(error)),
+            }
+        }
+    }
+
+    fn hear(&mut self, progress: Option<(Progress, Vec<OwnedFd>)>) {
+        let told = &mut self.told;
+        match progress.map(|(progress, _)| progress) {
+            Some(Progress::Prepared) | None => {}
+            Some(Progress::Starting { at_ns, cpu_ns }) => (told.began_ns, told.preparing_ns) = (Some(at_ns), cpu_ns),
+            Some(Progress::NotStarted { errno }) => told.not_started = Some(errno),
+            Some(Progress::Failed { doing, errno }) => told.failed = Some((doing, errno)),
+        }
+    }
+}
+
+/// What the program's process tells before it becomes the program.
+#[derive(Serialize, Deserialize)]
+pub enum Progress {
+    /// It has given up what it had.
+    Prepared,
+    /// At this time, after this much work since it was told to.
+    Starting {
+        at_ns: u64,
+        cpu_ns: u64,
+    },
+    NotStarted {
+        errno: i32,
+    },
+    Failed {
+        doing: String,
+        errno: i32,
+    },
 }
 
 /// Of `/tmp` and `/dev/shm`. They hold memory, which counts as the program's.

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::Defence;
 
 /// The longest message. Commands and environments come from the settings, and are short.
-const LONGEST: usize = 64 * 1024;
+const LONGEST: usize = 16 * 1024;
 const MOST_DESCRIPTORS: usize = 16;
 
 /// The first message to a zygote: what all its runs have in common.
@@ -38,10 +38,29 @@ pub enum RootFolder {
 
 #[derive(Serialize, Deserialize)]
 pub enum Order {
-    /// With the descriptors stdin, stdout, stderr, workspace (a detached mount), and those that lead into the cgroups.
+    /// To the zygote: have the next sandbox ready. With the descriptors that lead into its cgroups, or with none if they
+    /// are the same as the last time.
+    Prepare(Prepare),
+    /// To process 1: with the descriptors stdin, stdout, stderr and workspace (a mount that hangs nowhere).
     Run(Run),
-    /// End the run now.
+    /// To process 1: end the run now.
     Kill,
+}
+
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub struct Prepare {
+    pub entrance: Entrance,
+    /// Host user and group of the program.
+    pub user: u32,
+}
+
+/// How a process gets into a cgroup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Entrance {
+    /// Version 1: it writes itself into `tasks` files.
+    Join,
+    /// Version 2: it is born there.
+    Birth,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -49,21 +68,17 @@ pub struct Run {
     pub command: Vec<String>,
     /// `NAME=value`.
     pub environment: Vec<String>,
-    /// Host user and group of the program.
-    pub user: u32,
     pub wall_ms: u64,
     pub tmp_mb: u64,
     pub file_mb: u64,
     pub memory_mb: u64,
-    /// The workspace is for compiling, and programs may be started from it that were made there.
+    /// The workspace is for compiling.
     pub writable: bool,
-    /// The descriptor is a cgroup of version 2 to be born into; otherwise they are `tasks` files of version 1.
-    pub born_into_cgroup: bool,
 }
 
 #[derive(Serialize, Deserialize)]
 pub enum Answer {
-    /// The zygote can take orders.
+    /// The first sandbox of a zygote is ready; the others do not say so.
     Ready,
     Ended(Ended),
     /// Ours, not the program's.
@@ -94,18 +109,24 @@ pub enum How {
 /// A step of ours that did not succeed.
 #[derive(Debug)]
 pub struct Failure {
-    pub doing: &'static str,
+    pub doing: String,
     pub errno: Errno,
+}
+
+impl Failure {
+    pub fn new(doing: impl Into<String>, errno: Errno) -> Self {
+        Self { doing: doing.into(), errno }
+    }
 }
 
 /// To be put behind a step: `step().map_err(failed("doing this"))`.
 pub fn failed<E: Into<std::io::Error>>(doing: &'static str) -> impl Fn(E) -> Failure {
-    move |error| Failure { doing, errno: Errno::from_io_error(&error.into()).unwrap_or(Errno::IO) }
+    move |error| Failure::new(doing, Errno::from_io_error(&error.into()).unwrap_or(Errno::IO))
 }
 
 impl From<Failure> for Answer {
     fn from(failure: Failure) -> Self {
-        Self::Failed { doing: failure.doing.into(), errno: failure.errno.raw_os_error() }
+        Self::Failed { doing: failure.doing, errno: failure.errno.raw_os_error() }
     }
 }
 
@@ -125,7 +146,7 @@ pub fn send(socket: impl AsFd, message: &impl Serialize, descriptors: &[Borrowed
 
 /// `None` when the other side is gone.
 pub fn receive<T: DeserializeOwned>(socket: impl AsFd) -> Result<Option<(T, Vec<OwnedFd>)>> {
-    let mut text = vec![0; LONGEST];
+    let mut text = [0; LONGEST];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut beside = RecvAncillaryBuffer::new(&mut space);
     let received = loop {

@@ -91,7 +91,6 @@ struct Shared {
     settings: SandboxSettings,
     without: Vec<Defence>,
     pool: Arc<Pool>,
-    cgroups: Cgroups,
     tenancy: Tenancy,
     /// Runs that were dropped half-way, until they are gone.
     ending: TaskTracker,
@@ -104,12 +103,11 @@ pub async fn start(settings: &Settings, without: &[Defence]) -> Result<Arc<dyn S
     let sandbox = &settings.sandbox;
     let tenancy = Tenancy::start(&sandbox.workspace_root, Kind::Native)?;
     let cgroups = Cgroups::start(&sandbox.native.cgroup, tenancy.name(), without)?;
-    let pool = Arc::new(Pool::new(sandbox, settings.worker.slots(), without));
+    let pool = Arc::new(Pool::new(sandbox, settings.worker.slots(), cgroups, without));
     let shared = Arc::new(Shared {
         settings: sandbox.clone(),
         without: without.to_vec(),
         pool,
-        cgroups,
         tenancy,
         ending: TaskTracker::new(),
     });
@@ -118,7 +116,7 @@ pub async fn start(settings: &Settings, without: &[Defence]) -> Result<Arc<dyn S
         Ok(Root::Folder(path)) => RootFolder::Folder(path),
         _ => RootFolder::Host,
     };
-    shared.pool.put_back(shared.pool.start(&root).await?);
+    shared.pool.keep(shared.pool.start(&root).await?);
     shared.sweep();
     let sweeper = tokio::spawn(sweep_for_ever(Arc::downgrade(&shared))).abort_handle();
     Ok(Arc::new(NativeSandbox { shared, sweeper }))
@@ -156,7 +154,7 @@ impl Shared {
     fn sweep(&self) {
         for dead in self.tenancy.abandoned() {
             let name = dead.name.clone();
-            match self.cgroups.remove_of_dead(&name).and_then(|()| dead.remove()) {
+            match self.pool.cgroups().remove_of_dead(&name).and_then(|()| dead.remove()) {
                 Ok(()) => info!(dead_worker = name, "removed what a dead worker left"),
                 // It is tried again, by us or by a neighbour.
                 Err(error) => warn!(dead_worker = name, %error, "what a dead worker left could not be removed"),

@@ -12,9 +12,10 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use tokio::io::unix::AsyncFd;
 use tribunal_shared::config::SandboxSettings;
 
-use super::message::{Answer, Birth, Order, RootFolder, receive, send};
+use super::cgroup::{Cgroup, Cgroups};
+use super::message::{Answer, Birth, Order, Prepare, RootFolder, receive, send};
 use super::{Defence, zygote};
-use crate::sandbox::SandboxError;
+use crate::sandbox::{SandboxError, guest};
 
 /// A zygote that has not built its root by then never will.
 const READY_WITHIN: Duration = Duration::from_secs(10);
@@ -24,13 +25,24 @@ pub struct Pool {
     idle: Mutex<HashMap<RootFolder, VecDeque<Zygote>>>,
     most_idle: usize,
     tmp_mb: u64,
+    cgroups: Cgroups,
     without: Vec<Defence>,
 }
 
 impl Pool {
-    pub fn new(settings: &SandboxSettings, slots: usize, without: &[Defence]) -> Self {
-        // One more than can be busy: while the next process 1 of one is being made, another is ready.
-        Self { idle: Mutex::default(), most_idle: slots + 1, tmp_mb: settings.tmp_mb, without: without.to_vec() }
+    pub fn new(settings: &SandboxSettings, slots: usize, cgroups: Cgroups, without: &[Defence]) -> Self {
+        Self {
+            idle: Mutex::default(),
+            // One more than can be busy: while the next sandbox of one is being prepared, another one is ready.
+            most_idle: slots + 1,
+            tmp_mb: settings.tmp_mb,
+            cgroups,
+            without: without.to_vec(),
+        }
+    }
+
+    pub fn cgroups(&self) -> &Cgroups {
+        &self.cgroups
     }
 
     fn idle(&self) -> MutexGuard<'_, HashMap<RootFolder, VecDeque<Zygote>>> {
@@ -51,7 +63,7 @@ impl Pool {
             let (pool, root) = (Arc::clone(self), root.clone());
             tokio::spawn(async move {
                 if let Ok(zygote) = pool.start(&root).await {
-                    pool.put_back(zygote);
+                    pool.keep(zygote);
                 }
             });
         }
@@ -61,7 +73,22 @@ impl Pool {
         }
     }
 
-    pub fn put_back(&self, zygote: Zygote) {
+    /// Back from a run of which nobody is left. It prepares the next.
+    pub fn put_back(&self, mut zygote: Zygote) {
+        let cleared = zygote.cgroup.clears();
+        if !cleared {
+            match self.cgroups.make() {
+                Ok(fresh) => zygote.cgroup = fresh,
+                Err(error) => return tracing::warn!(%error, "a zygote is given up"),
+            }
+        }
+        // One that cannot be told is dead, and forgotten.
+        if zygote.prepare(!cleared).is_ok() {
+            self.keep(zygote);
+        }
+    }
+
+    pub fn keep(&self, zygote: Zygote) {
         let mut idle = self.idle();
         let root = zygote.root.clone();
         idle.entry(root.clone()).or_default().push_back(zygote);
@@ -74,9 +101,10 @@ impl Pool {
     }
 
     pub async fn start(&self, root: &RootFolder) -> Result<Zygote, SandboxError> {
-        let mut zygote = Zygote::spawn(root).map_err(|error| SandboxError::failed("starting a zygote", error))?;
+        let failed = |error: io::Error| SandboxError::failed("starting a zygote", error);
+        let mut zygote = Zygote::spawn(root, self.cgroups.make()?).map_err(failed)?;
         let birth = Birth { root: root.clone(), tmp_mb: self.tmp_mb, without: self.without.clone() };
-        send(zygote.socket.get_ref(), &birth, &[]).map_err(|error| SandboxError::failed("telling a zygote", error))?;
+        send(zygote.socket.get_ref(), &birth, &[]).and_then(|()| zygote.prepare(true)).map_err(failed)?;
         match tokio::time::timeout(READY_WITHIN, zygote.answer()).await {
             Ok(Ok(Answer::Ready)) => Ok(zygote),
             Ok(Ok(Answer::Failed { doing, errno })) => Err(cannot(&doing, errno)),
@@ -100,12 +128,14 @@ fn cannot(doing: &str, errno: i32) -> SandboxError {
 /// A process that makes sandboxes, one at a time. It ends, with all that it made, when this is dropped.
 pub struct Zygote {
     root: RootFolder,
+    /// Of the sandbox that it has ready.
+    pub cgroup: Cgroup,
     socket: AsyncFd<OwnedFd>,
     process: Child,
 }
 
 impl Zygote {
-    fn spawn(root: &RootFolder) -> io::Result<Self> {
+    fn spawn(root: &RootFolder, cgroup: Cgroup) -> io::Result<Self> {
         let (ours, theirs) =
             rustix::net::socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
         rustix::io::ioctl_fionbio(&ours, true)?;
@@ -118,11 +148,17 @@ impl Zygote {
             .spawn()?;
         // SAFETY: an OwnedFd is the same open descriptor for as long as it lives, and it lives in here.
         let socket = unsafe { AsyncFd::register(ours) }?;
-        Ok(Self { root: root.clone(), socket, process })
+        Ok(Self { root: root.clone(), cgroup, socket, process })
     }
 
     fn lives(&mut self) -> bool {
         matches!(self.process.try_wait(), Ok(None))
+    }
+
+    fn prepare(&self, new_cgroup: bool) -> io::Result<()> {
+        let entrances: Vec<_> = self.cgroup.entrances().filter(|_| new_cgroup).collect();
+        let order = Prepare { entrance: self.cgroup.entrance(), user: guest::fresh_user() };
+        self.order(&Order::Prepare(order), &entrances)
     }
 
     pub fn order(&self, order: &Order, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
@@ -140,12 +176,15 @@ impl Zygote {
 
     /// Ends it, and with it its run; returns when both are gone.
     pub async fn end(self) {
-        let Self { mut process, socket, .. } = self;
-        drop(socket);
         // A thread that waits, because what is waited for takes a moment only.
-        let _ = tokio::task::spawn_blocking(move || {
-            let _ = process.wait();
-        })
-        .await;
+        let _ = tokio::task::spawn_blocking(move || drop(self)).await;
+    }
+}
+
+impl Drop for Zygote {
+    fn drop(&mut self) {
+        // Both sides of a closed socket know what to do; what it had ready ends with it.
+        let _ = rustix::net::shutdown(self.socket.get_ref(), rustix::net::Shutdown::Both);
+        let _ = self.process.wait();
     }
 }

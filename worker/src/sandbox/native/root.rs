@@ -30,6 +30,8 @@ const WRITTEN: [(&str, &str); 3] = [
     ("group", "root:x:0:\nsandbox:x:1000:\n"),
     ("hosts", "127.0.0.1 localhost\n"),
 ];
+/// Where the root is assembled: a folder that is surely there, of which nothing is needed.
+const GROUND: &str = "/sys";
 /// Name and minor number, all of major number 1.
 const DEVICES: [(&str, u32); 5] = [("null", 3), ("zero", 5), ("full", 7), ("random", 8), ("urandom", 9)];
 const LINKS: [(&str, &str); 4] = [
@@ -43,23 +45,23 @@ const LINKS: [(&str, &str); 4] = [
 pub fn enter(root: &RootFolder, without: &[Defence]) -> Result<(), Failure> {
     let own_identities = !without.contains(&Defence::OwnInodes);
     mount::keep_private().map_err(failed("cutting off the mounts of the host"))?;
-    // Everything is opened before anything is mounted in its way.
+    let points = mount::tmpfs(0, 0, "755").map_err(failed("making a tmpfs"))?;
+    for name in MOUNT_POINTS {
+        fs::mkdirat(&points, name, Mode::from_raw_mode(0o755)).map_err(failed("making mount points"))?;
+    }
+    // Before Linux 6.15 an overlay can only be made of what is mounted somewhere.
+    mount::attach(points.as_fd(), CWD, GROUND).map_err(failed("mounting a tmpfs"))?;
     let (top, beneath) = match root {
-        RootFolder::Host => host(own_identities)?,
+        RootFolder::Host => host(points, own_identities)?,
         RootFolder::Folder(path) => {
-            let points = mount::tmpfs(0, 0, "755").map_err(failed("making a tmpfs"))?;
-            for name in MOUNT_POINTS {
-                fs::mkdirat(&points, name, Mode::from_raw_mode(0o755)).map_err(failed("making mount points"))?;
-            }
             let folder = open_folder(CWD, path).map_err(failed("opening the folder of the root"))?;
             let top = mount::overlay(&[points.as_fd(), folder.as_fd()]).map_err(failed("mounting an overlay"))?;
+            mount::attach(top.as_fd(), CWD, GROUND).map_err(failed("mounting the root"))?;
             (top, Vec::new())
         }
     };
     let devices = devices().map_err(failed("making devices"))?;
 
-    // Any folder will do to hang it on, and this one is surely there.
-    mount::attach(top.as_fd(), CWD, "/proc").map_err(failed("mounting the root"))?;
     for (name, overlay) in &beneath {
         mount::attach(overlay.as_fd(), top.as_fd(), name).map_err(failed("mounting a part of the root"))?;
     }
@@ -78,12 +80,8 @@ pub fn enter(root: &RootFolder, without: &[Defence]) -> Result<(), Failure> {
 type Assembled = (OwnedFd, Vec<(String, OwnedFd)>);
 
 /// A top level of our own, and what is to be mounted beneath it.
-fn host(own_identities: bool) -> Result<Assembled, Failure> {
-    let top = mount::tmpfs(0, 0, "755").map_err(failed("making a tmpfs"))?;
+fn host(top: OwnedFd, own_identities: bool) -> Result<Assembled, Failure> {
     let folder = |name: &str| fs::mkdirat(&top, name, Mode::from_raw_mode(0o755));
-    for name in MOUNT_POINTS {
-        folder(name).map_err(failed("making mount points"))?;
-    }
     folder(".nothing").map_err(failed("making mount points"))?;
     let nothing = open_folder(&top, ".nothing").map_err(failed("making mount points"))?;
     let seen_through = |name: &str| {

@@ -11,14 +11,14 @@ use rustix::pipe::PipeFlags;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 
-use super::cgroup::{Cgroup, Used};
+use super::cgroup::Used;
 use super::message::{Answer, Ended, How, Order, Run};
 use super::pool::Zygote;
 use super::toolchain::Toolchain;
 use super::{Defence, Shared, mount};
 use crate::sandbox::copy::{self, Budget, Stopped};
 use crate::sandbox::output::Capture;
-use crate::sandbox::{Access, Exit, Invocation, Killed, OnOverflow, Outcome, SandboxError, Workspace, guest};
+use crate::sandbox::{Access, Exit, Invocation, Killed, OnOverflow, Outcome, SandboxError, Workspace};
 
 /// Process 1 has its own timer. If it says nothing for so long after that, something of ours is broken.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(20);
@@ -27,28 +27,22 @@ const MIB: u64 = 1 << 20;
 
 pub async fn run(shared: &Arc<Shared>, invocation: &Invocation<'_>) -> Result<Outcome, SandboxError> {
     let toolchain = Toolchain::of(invocation.language, &shared.settings.native)?;
-    let mut limits = invocation.limits;
-    limits.processes = limits.processes.max(1);
-    let mut held = Held {
-        cgroup: Some(shared.cgroups.take(&limits)?),
-        zygote: Some(shared.pool.take(&toolchain.root).await?),
-        workspace: invocation.workspace.clone(),
-        shared: Arc::clone(shared),
-    };
+    let limits = &invocation.limits;
+    let zygote = shared.pool.take(&toolchain.root).await?;
+    let mut held = Held { zygote: Some(zygote), workspace: invocation.workspace.clone(), shared: Arc::clone(shared) };
     let place = Place::make(invocation, shared)?;
     let order = Order::Run(Run {
         command: invocation.command.to_vec(),
         environment: environment(invocation, &toolchain.environment, shared),
-        user: guest::fresh_user(),
         wall_ms: limits.wall.as_millis() as u64,
         tmp_mb: limits.tmp_mb,
         file_mb: shared.settings.workspace_limit_mb.max(limits.tmp_mb),
         memory_mb: limits.memory_mb,
         writable: invocation.access == Access::ReadWrite,
-        born_into_cgroup: held.cgroup().is_born_into(),
     });
+    held.zygote().cgroup.begin(limits)?;
     let (ended, seen) = watch(&mut held, &order, &place, invocation).await?;
-    let used = held.cgroup().used();
+    let used = held.zygote().cgroup.used();
     let full = place.is_full();
     let outcome = seen.outcome(ended, used, full);
     if outcome.killed.is_none() && !outcome.oom && place.bring_home(invocation.workspace)? == Brought::TooMuch {
@@ -73,17 +67,12 @@ fn environment(invocation: &Invocation<'_>, base: &[(String, String)], shared: &
 
 /// What a run has for itself. If the run is dropped half-way, its zygote ends it, and only then the rest is let go.
 struct Held {
-    cgroup: Option<Cgroup>,
     zygote: Option<Zygote>,
     workspace: Workspace,
     shared: Arc<Shared>,
 }
 
 impl Held {
-    fn cgroup(&self) -> &Cgroup {
-        self.cgroup.as_ref().expect("held until the end")
-    }
-
     fn zygote(&mut self) -> &mut Zygote {
         self.zygote.as_mut().expect("held until the end")
     }
@@ -93,17 +82,16 @@ impl Held {
         // What was written there counts for the cgroup until it is gone.
         drop(place);
         self.zygote.take().into_iter().for_each(|zygote| self.shared.pool.put_back(zygote));
-        self.cgroup.take().into_iter().for_each(|cgroup| self.shared.cgroups.put_back(cgroup));
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let (Some(zygote), cgroup) = (self.zygote.take(), self.cgroup.take()) else { return };
+        let Some(zygote) = self.zygote.take() else { return };
         let workspace = self.workspace.clone();
         self.shared.ending.spawn(async move {
             zygote.end().await;
-            drop((cgroup, workspace));
+            drop(workspace);
         });
     }
 }
@@ -202,10 +190,8 @@ async fn watch(
     let (mut stderr, errors) = stream().map_err(failed)?;
     let rest = fill(&input, invocation.stdin).map_err(failed)?;
 
-    let cgroup = held.cgroup.as_ref().expect("held until the end");
-    let mut descriptors = vec![stdin.as_fd(), output.as_fd(), errors.as_fd(), place.mount()];
-    descriptors.extend(cgroup.entrances());
-    held.zygote.as_ref().expect("held until the end").order(order, &descriptors).map_err(failed)?;
+    let descriptors = [stdin.as_fd(), output.as_fd(), errors.as_fd(), place.mount()];
+    held.zygote().order(order, &descriptors).map_err(failed)?;
     drop((stdin, output, errors));
 
     let mut feeding = std::pin::pin!(feed(input, rest));

@@ -2,19 +2,20 @@
 //! slow, because of its memory, and wrong, because of its threads.
 //!
 //! It builds the root of its runs once, then has one process 1 at a time: the next is made, with everything that does not
-//! depend on the order, while nobody waits for it. That process takes the order from the socket itself, so the zygote is
-//! not in the way. When the worker is gone, the socket says so, and everything ends.
+//! depend on the program, while nobody waits for it. That process takes the order to run from the socket itself, so the
+//! zygote is not in the way. When the worker is gone, the socket says so, and everything ends.
 //!
 //! It is this same executable, started anew under another name.
 
 use std::os::fd::BorrowedFd;
 use std::process::exit;
 
+use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, WaitOptions, set_dumpable_behavior, waitpid};
 use rustix::thread::UnshareFlags;
 
-use super::clone::fork_into;
-use super::message::{Answer, Birth, Failure, failed, receive, send};
+use super::clone::{fork_into, leave};
+use super::message::{Answer, Birth, Failure, Order, failed, receive, send};
 use super::seccomp::Filter;
 use super::{Defence, init, root};
 
@@ -39,7 +40,7 @@ fn serve(socket: BorrowedFd<'_>) -> Result<(), Failure> {
     let Some((birth, _)) = receive::<Birth>(socket).map_err(failed("being told what to be"))? else { return Ok(()) };
     let filter = Filter::from_list().map_err(|problem| {
         eprintln!("{NAME}: {problem}");
-        Failure { doing: "building the filter of system calls", errno: rustix::io::Errno::INVAL }
+        Failure::new("building the filter of system calls", Errno::INVAL)
     })?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(failed("hiding from debuggers"))?;
     // When the whole machine runs out of memory, guests go first, and we rather than the worker.
@@ -64,11 +65,24 @@ fn serve(socket: BorrowedFd<'_>) -> Result<(), Failure> {
             namespaces |= namespace;
         }
     }
+    let mut cgroups = Vec::new();
     let mut first = true;
     loop {
+        let order = match receive(socket).map_err(failed("being told to prepare"))? {
+            None => return Ok(()),
+            Some((Order::Prepare(order), descriptors)) => {
+                if !descriptors.is_empty() {
+                    cgroups = descriptors;
+                }
+                order
+            }
+            // It came too late for the run that it was meant for.
+            Some((Order::Kill, _)) => continue,
+            Some((Order::Run(_), _)) => return Err(Failure::new("preparing a sandbox", Errno::PROTO)),
+        };
         // SAFETY: this process has one thread.
         match unsafe { fork_into(namespaces, None) }.map_err(failed("making namespaces"))? {
-            None => exit(init::live(&birth, &filter, socket, first)),
+            None => leave(init::live(&birth, &filter, socket, order, &cgroups, first)),
             Some(pid) => {
                 let ended = waitpid(Some(pid), WaitOptions::empty()).map_err(failed("waiting for process 1"))?;
                 if ended.and_then(|(_, status)| status.exit_status()) != Some(init::SERVED) {

@@ -1,0 +1,17 @@
+# Two tests at the same time lock a file that everybody has.
+#: tests 4
+#: prints free
+#: timeout_ms 5000
+import fcntl
+import sys
+import time
+
+with open(sys.executable, "rb") as file:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        time.sleep(0.3)
+        print("free")
+    except BlockingIOError:
+        print("taken")
+    except OSError:
+        print("free")

@@ -1,0 +1,5 @@
+// A header that is this file.
+//: expect compilation_error
+//: says nested
+#include "solution.c"
+int main(void) {}

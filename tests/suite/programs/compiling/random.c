@@ -1,0 +1,4 @@
+// A header that nobody has read.
+//: expect compilation_error
+#include "/dev/urandom"
+int main(void) {}

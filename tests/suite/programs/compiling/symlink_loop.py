@@ -1,0 +1,6 @@
+#: language forge
+#: expect runtime_error
+#: says could not be started
+import os
+
+os.symlink("program", "program")

@@ -1,0 +1,19 @@
+# Sockets sent through sockets, and then forgotten.
+#: prints bounded
+#: timeout_ms 10000
+#: memory_mb 64
+import array
+import socket
+
+sent = 0
+try:
+    while sent < 100_000:
+        one, other = socket.socketpair()
+        rights = array.array("i", [one.fileno()] * 50)
+        other.sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+        sent += 50
+        one.close()
+        other.close()
+    print(sent)
+except OSError:
+    print("bounded")

@@ -1,0 +1,8 @@
+# Shared memory is a file in /dev/shm.
+#: expect memory_exceeded
+#: memory_mb 32
+#: timeout_ms 10000
+with open("/dev/shm/big", "wb", buffering=0) as file:
+    for _ in range(60):
+        file.write(b"x" * (1 << 20))
+print("hidden")

@@ -1,0 +1,3 @@
+# Nobody is obliged to write.
+#: expect passed
+exec >&- 2>&- <&-

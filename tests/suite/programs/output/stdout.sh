@@ -1,0 +1,2 @@
+#: expect output_exceeded
+yes

@@ -1,0 +1,10 @@
+# Every process forks for ever.
+#: expect timeout
+#: timeout_ms 700
+import os
+
+while True:
+    try:
+        os.fork()
+    except OSError:
+        pass

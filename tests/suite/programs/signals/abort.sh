@@ -1,0 +1,3 @@
+#: expect runtime_error
+#: says SIGABRT
+kill -ABRT $$

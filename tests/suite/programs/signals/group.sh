@@ -1,0 +1,3 @@
+# Kills its group, itself included.
+#: expect runtime_error
+kill -KILL 0

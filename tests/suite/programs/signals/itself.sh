@@ -1,0 +1,3 @@
+#: expect runtime_error
+#: says SIGKILL
+kill -KILL $$

@@ -1,0 +1,5 @@
+//: expect runtime_error
+//: says SIGILL
+int main(void) {
+    __builtin_trap();
+}

@@ -1,0 +1,6 @@
+#: expect timeout
+#: timeout_ms 500
+import threading
+lock = threading.Lock()
+lock.acquire()
+lock.acquire()

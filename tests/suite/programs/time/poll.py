@@ -1,0 +1,4 @@
+#: expect timeout
+#: timeout_ms 500
+import select
+select.poll().poll()

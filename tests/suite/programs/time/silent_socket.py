@@ -1,0 +1,5 @@
+#: expect timeout
+#: timeout_ms 500
+import socket
+one, other = socket.socketpair()
+one.recv(1)
