@@ -59,7 +59,7 @@ pub fn bare(program: &Program) -> Arc<dyn Runner> {
 }
 
 pub fn isolate(program: &Program) -> Result<Arc<dyn Runner>, String> {
-    installed("isolate", "isolate")?;
+    installed("isolate", "https://github.com/ioi/isolate")?;
     let folder = program.folder().display().to_string();
     Ok(external(move |lane| {
         let isolate = |rest: &str| words(&format!("isolate --box-id={lane} --silent {rest}"));
@@ -71,7 +71,7 @@ pub fn isolate(program: &Program) -> Result<Arc<dyn Runner>, String> {
 
 /// Everything that it can take away from a program, and the host's `/usr` to look at.
 pub fn bwrap(program: &Program) -> Result<Arc<dyn Runner>, String> {
-    installed("bwrap", "bubblewrap")?;
+    installed("bwrap", "apt-get install bubblewrap")?;
     let mut command = words(
         "bwrap --unshare-all --die-with-parent --new-session --clearenv --ro-bind /usr /usr --symlink usr/bin /bin \
          --symlink usr/lib /lib --symlink usr/lib64 /lib64 --proc /proc --dev /dev --tmpfs /tmp --ro-bind",
@@ -82,7 +82,7 @@ pub fn bwrap(program: &Program) -> Result<Arc<dyn Runner>, String> {
 
 /// With the configuration that it proposes itself, on a root with nothing but the program.
 pub fn runc(program: &Program) -> Result<Arc<dyn Runner>, String> {
-    installed("runc", "runc")?;
+    installed("runc", "apt-get install runc")?;
     let bundle = bundle(program).map_err(|problem| format!("cannot prepare a bundle: {problem}"))?;
     let runs = AtomicU64::new(0);
     let state = program.folder().join("runc-state").display().to_string();

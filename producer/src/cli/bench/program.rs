@@ -53,12 +53,10 @@ impl Drop for Program {
 }
 
 /// Why a command cannot be had, if it cannot.
-pub fn installed(command: &str, package: &str) -> Result<(), String> {
+pub fn installed(command: &str, remedy: &str) -> Result<(), String> {
     match Command::new(command).arg("--version").stdin(Stdio::null()).output() {
         Ok(_) => Ok(()),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            Err(format!("not installed: apt-get install {package}"))
-        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Err(format!("not installed ({remedy})")),
         Err(error) => Err(format!("cannot be run: {error}")),
     }
 }

@@ -100,7 +100,7 @@ pub mod tests {
             (BenchKind::Bare, Ok(measured(0.8))),
             (BenchKind::Native, Ok(measured(1.25))),
             (BenchKind::Docker, Ok(measured(180.0))),
-            (BenchKind::Isolate, Err("not installed: apt-get install isolate".into())),
+            (BenchKind::Isolate, Err("not installed (apt-get install isolate)".into())),
         ]
     }
 
@@ -114,7 +114,7 @@ pub mod tests {
         let native = text.lines().find(|line| line.starts_with("native")).unwrap();
         let words: Vec<_> = native.split_whitespace().collect();
         assert_eq!(words.join(" "), "native 1.25 ms 1.88 ms 1.56 1.25 ms 800/s 1520/s 1.50 ms 1.88", "{text}");
-        assert!(text.contains("\nisolate not installed: apt-get install isolate\n"), "{text}");
+        assert!(text.contains("\nisolate not installed (apt-get install isolate)\n"), "{text}");
         assert!(text.contains("7 rounds") && !text.contains('\x1b'), "{text}");
     }
 
