@@ -1,9 +1,10 @@
-//! Every language gets every verdict: each program in `programs/` does what the first word of its input says.
+//! Every language gets every verdict, on every ground: each program in `programs/` does what the first word of its input
+//! says.
 
 use tribunal_shared::request::{ExecutionRequest, TestCase};
 use tribunal_shared::result::{ExecutionResult, ExecutionStatus, TestStatus};
-use tribunal_tests::Fleet;
 use tribunal_tests::requests::{request, test};
+use tribunal_tests::{Fleet, Ground};
 
 /// For the tests that shall end by themselves: a virtual machine starts slowly on a busy computer.
 const LONG_MS: i64 = 60_000;
@@ -86,88 +87,110 @@ async fn passes(fleet: &Fleet, language: &str, code: &str) -> ExecutionResult {
 
 #[tokio::test]
 async fn python() {
-    let fleet = Fleet::started().await;
-    gets_every_verdict(&fleet, "python", include_str!("programs/python.py"), "SIGSEGV").await;
+    for ground in Ground::ALL {
+        let fleet = Fleet::started_on(ground).await;
+        gets_every_verdict(&fleet, "python", include_str!("programs/python.py"), "SIGSEGV").await;
+    }
 }
 
 #[tokio::test]
 async fn python3() {
-    let fleet = Fleet::started().await;
-    gets_every_verdict(&fleet, "python3", include_str!("programs/python.py"), "SIGSEGV").await;
+    for ground in Ground::ALL {
+        let fleet = Fleet::started_on(ground).await;
+        gets_every_verdict(&fleet, "python3", include_str!("programs/python.py"), "SIGSEGV").await;
+    }
 }
 
 #[tokio::test]
 async fn cpp() {
-    let fleet = Fleet::started().await;
-    gets_every_verdict(&fleet, "cpp", include_str!("programs/cpp.cpp"), "SIGABRT").await;
-    let broken = "#include <string>\nint main() { return undeclared_thing; }";
-    is_refused(&fleet, "cpp", broken, "solution.cpp:2:21: error: ‘undeclared_thing’ was not declared").await;
+    for ground in Ground::ALL {
+        let fleet = Fleet::started_on(ground).await;
+        gets_every_verdict(&fleet, "cpp", include_str!("programs/cpp.cpp"), "SIGABRT").await;
+        let broken = "#include <string>\nint main() { return undeclared_thing; }";
+        is_refused(&fleet, "cpp", broken, "solution.cpp:2:21: error: ‘undeclared_thing’ was not declared").await;
+    }
 }
 
 #[tokio::test]
 async fn c() {
-    let fleet = Fleet::started().await;
-    gets_every_verdict(&fleet, "c", include_str!("programs/c.c"), "SIGSEGV").await;
-    let broken = "int main(void) { return undeclared_thing; }";
-    is_refused(&fleet, "c", broken, "solution.c:1:25: error: ‘undeclared_thing’ undeclared").await;
+    for ground in Ground::ALL {
+        let fleet = Fleet::started_on(ground).await;
+        gets_every_verdict(&fleet, "c", include_str!("programs/c.c"), "SIGSEGV").await;
+        let broken = "int main(void) { return undeclared_thing; }";
+        is_refused(&fleet, "c", broken, "solution.c:1:25: error: ‘undeclared_thing’ undeclared").await;
+    }
 }
 
 #[tokio::test]
 async fn java() {
-    let fleet = Fleet::started().await;
-    gets_every_verdict(&fleet, "java", include_str!("programs/java.java"), "SIGKILL").await;
-    let broken = "public class Main { public static void main(String[] a) { int x = \"text\"; } }";
-    is_refused(&fleet, "java", broken, "Main.java:1: error: incompatible types: String cannot be converted to int")
-        .await;
+    for ground in Ground::ALL {
+        let fleet = Fleet::started_on(ground).await;
+        gets_every_verdict(&fleet, "java", include_str!("programs/java.java"), "SIGKILL").await;
+        let broken = "public class Main { public static void main(String[] a) { int x = \"text\"; } }";
+        is_refused(&fleet, "java", broken, "Main.java:1: error: incompatible types: String cannot be converted to int")
+            .await;
+    }
 }
 
 #[tokio::test]
 async fn javascript() {
-    let fleet = Fleet::started().await;
-    gets_every_verdict(&fleet, "javascript", include_str!("programs/javascript.js"), "SIGABRT").await;
+    for ground in Ground::ALL {
+        let fleet = Fleet::started_on(ground).await;
+        gets_every_verdict(&fleet, "javascript", include_str!("programs/javascript.js"), "SIGABRT").await;
+    }
 }
 
 #[tokio::test]
 async fn go() {
-    let fleet = Fleet::started().await;
-    gets_every_verdict(&fleet, "go", include_str!("programs/go.go"), "SIGKILL").await;
-    let broken = "package main\n\nfunc main() { println(undeclaredThing) }";
-    is_refused(&fleet, "go", broken, "solution.go:3:23: undefined: undeclaredThing").await;
+    for ground in Ground::ALL {
+        let fleet = Fleet::started_on(ground).await;
+        gets_every_verdict(&fleet, "go", include_str!("programs/go.go"), "SIGKILL").await;
+        let broken = "package main\n\nfunc main() { println(undeclaredThing) }";
+        is_refused(&fleet, "go", broken, "solution.go:3:23: undefined: undeclaredThing").await;
+    }
 }
 
 #[tokio::test]
 async fn rust() {
-    let fleet = Fleet::started().await;
-    gets_every_verdict(&fleet, "rust", include_str!("programs/rust.rs"), "SIGABRT").await;
-    let broken = "fn main() { let number: u8 = undeclared_thing; }";
-    is_refused(&fleet, "rust", broken, "error[E0425]: cannot find value `undeclared_thing` in this scope").await;
+    for ground in Ground::ALL {
+        let fleet = Fleet::started_on(ground).await;
+        gets_every_verdict(&fleet, "rust", include_str!("programs/rust.rs"), "SIGABRT").await;
+        let broken = "fn main() { let number: u8 = undeclared_thing; }";
+        is_refused(&fleet, "rust", broken, "error[E0425]: cannot find value `undeclared_thing` in this scope").await;
+    }
 }
 
 #[tokio::test]
 async fn ruby() {
-    let fleet = Fleet::started().await;
-    gets_every_verdict(&fleet, "ruby", include_str!("programs/ruby.rb"), "SIGKILL").await;
+    for ground in Ground::ALL {
+        let fleet = Fleet::started_on(ground).await;
+        gets_every_verdict(&fleet, "ruby", include_str!("programs/ruby.rb"), "SIGKILL").await;
+    }
 }
 
 #[tokio::test]
 async fn bash() {
-    let fleet = Fleet::started().await;
-    gets_every_verdict(&fleet, "bash", include_str!("programs/bash.sh"), "SIGSEGV").await;
+    for ground in Ground::ALL {
+        let fleet = Fleet::started_on(ground).await;
+        gets_every_verdict(&fleet, "bash", include_str!("programs/bash.sh"), "SIGSEGV").await;
+    }
 }
 
 #[tokio::test]
 async fn a_java_program_may_name_and_place_its_classes_as_it_likes() {
-    const BODY: &str = "public static void main(String[] a) { var in = new java.util.Scanner(System.in); \
-                        System.out.println(in.nextInt() + in.nextInt()); }";
-    let fleet = Fleet::started().await;
-    for code in [
-        format!("class Helper {{ int x; }}\nclass Solver {{ {BODY} }}"),
-        format!("package judged.deeply;\n\npublic class Solver {{ {BODY} }}"),
-        format!(
-            "interface Shape {{}}\n/* public class Main */ public final class Solver implements Shape {{ {BODY} }}"
-        ),
-    ] {
-        passes(&fleet, "java", &code).await;
+    for ground in Ground::ALL {
+        let fleet = Fleet::started_on(ground).await;
+        const BODY: &str = "public static void main(String[] a) { var in = new java.util.Scanner(System.in); \
+                            System.out.println(in.nextInt() + in.nextInt()); }";
+        for code in [
+            format!("class Helper {{ int x; }}\nclass Solver {{ {BODY} }}"),
+            format!("package judged.deeply;\n\npublic class Solver {{ {BODY} }}"),
+            format!(
+                "interface Shape {{}}\n/* public class Main */ public final class Solver implements Shape {{ {BODY} }}"
+            ),
+        ] {
+            passes(&fleet, "java", &code).await;
+        }
     }
 }
 
@@ -189,20 +212,24 @@ async fn other_names_for_a_language_mean_the_same() {
 
 #[tokio::test]
 async fn a_compilers_warnings_are_kept_when_it_succeeds() {
-    let fleet = Fleet::started().await;
-    let code = "#include <stdio.h>\n#warning mind the gap\n\
-                int main(void) { int a, b; scanf(\"%d %d\", &a, &b); printf(\"%d\", a + b); }";
-    let output = passes(&fleet, "c", code).await.compilation_output.unwrap();
-    assert!(output.contains("warning: #warning mind the gap"), "{output}");
+    for ground in Ground::ALL {
+        let fleet = Fleet::started_on(ground).await;
+        let code = "#include <stdio.h>\n#warning mind the gap\n\
+                    int main(void) { int a, b; scanf(\"%d %d\", &a, &b); printf(\"%d\", a + b); }";
+        let output = passes(&fleet, "c", code).await.compilation_output.unwrap();
+        assert!(output.contains("warning: #warning mind the gap"), "{output}");
+    }
 }
 
 #[tokio::test]
 async fn the_longest_code_there_may_be_is_compiled_and_run() {
-    let fleet = Fleet::started().await;
-    let program = "int printf(const char *, ...); int scanf(const char *, ...);\n\
-                   int main(void) { int a, b; scanf(\"%d %d\", &a, &b); printf(\"%d\", a + b); }\n//";
-    let longest = fleet.settings.limits.max_code_bytes;
-    passes(&fleet, "c", &(program.to_owned() + &"x".repeat(longest - program.len()))).await;
+    for ground in Ground::ALL {
+        let fleet = Fleet::started_on(ground).await;
+        let program = "int printf(const char *, ...); int scanf(const char *, ...);\n\
+                       int main(void) { int a, b; scanf(\"%d %d\", &a, &b); printf(\"%d\", a + b); }\n//";
+        let longest = fleet.settings.limits.max_code_bytes;
+        passes(&fleet, "c", &(program.to_owned() + &"x".repeat(longest - program.len()))).await;
+    }
 }
 
 #[tokio::test]

@@ -40,6 +40,33 @@ impl Services {
     }
 }
 
+/// What programs run on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ground {
+    Docker,
+    /// The native sandbox, on the machine's own toolchains.
+    Host,
+    /// The native sandbox, on the test image, imported.
+    Image,
+}
+
+impl Ground {
+    pub const ALL: [Self; 3] = [Self::Docker, Self::Host, Self::Image];
+
+    fn settings(self) -> String {
+        match self {
+            Self::Docker => "sandbox.kind = \"docker\"\n".into(),
+            Self::Host => "sandbox.kind = \"native\"\n".into(),
+            Self::Image => {
+                let roots = std::env::var("TEST_ROOTS").expect("TEST_ROOTS is not set: run this through `tests/run`");
+                format!(
+                    "sandbox.kind = \"native\"\nsandbox.native.root = \"image\"\nsandbox.native.roots = \"{roots}\"\n"
+                )
+            }
+        }
+    }
+}
+
 /// A queue, a workspace root and a settings file; workers as they are started.
 pub struct Fleet {
     pub services: Services,
@@ -57,11 +84,15 @@ impl Fleet {
 
     /// No worker yet; `more` is appended to the settings file.
     pub async fn with(more: &str) -> Self {
+        Self::on(Ground::Docker, more).await
+    }
+
+    pub async fn on(ground: Ground, more: &str) -> Self {
         let services = Services::from_environment();
         // Short: a Unix socket or a cgroup name must fit.
         let folder = tempfile::Builder::new().prefix("tribunal-e2e-").tempdir().expect("a temporary folder");
         let path = folder.path().join("tribunal.toml");
-        std::fs::write(&path, settings_text(&services, folder.path()) + more).expect("the settings file");
+        std::fs::write(&path, settings_text(&services, ground, folder.path()) + more).expect("the settings file");
         let settings = Settings::load(Some(&path)).expect("the test's settings are valid");
         let broker = queue::connect(&settings.queue).expect("a queue");
         let store = store::connect(&settings.store).await.expect("a store");
@@ -72,6 +103,12 @@ impl Fleet {
     /// With one worker, which takes requests already.
     pub async fn started() -> Self {
         let mut fleet = Self::new().await;
+        fleet.start_worker();
+        fleet
+    }
+
+    pub async fn started_on(ground: Ground) -> Self {
+        let mut fleet = Self::on(ground, "").await;
         fleet.start_worker();
         fleet
     }
@@ -145,12 +182,13 @@ impl Drop for Fleet {
 }
 
 /// Settings for the services under test, with a queue and a workspace root of their own.
-pub fn settings_text(services: &Services, folder: &Path) -> String {
+pub fn settings_text(services: &Services, ground: Ground, folder: &Path) -> String {
     let name = format!("e2e-{}", uuid::Uuid::new_v4().simple());
     format!(
         "queue.url = \"{}\"\nqueue.name = \"{name}\"\nstore.url = \"{}\"\nsandbox.workspace_root = \"{}\"\n{}",
         services.amqp,
         services.redis,
+        ground.settings(),
         folder.join("work").display(),
         docker_text(&services.docker, &services.image),
     )

@@ -19,7 +19,7 @@ use futures_util::StreamExt;
 use tokio::io::AsyncWriteExt;
 use tribunal_shared::config::Settings;
 use tribunal_shared::request::RequestId;
-use tribunal_tests::{Services, settings_text};
+use tribunal_tests::{Ground, Services, settings_text};
 use tribunal_worker::sandbox::{self, Access, Exit, Invocation, OnOverflow, RunLimits, Sandbox, Workspace};
 
 const GOAL: f64 = 0.65;
@@ -54,7 +54,7 @@ async fn bench() -> ExitCode {
     let services = Services::from_environment();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("tribunal.toml");
-    std::fs::write(&path, settings_text(&services, folder.path())).expect("the settings file");
+    std::fs::write(&path, settings_text(&services, Ground::Docker, folder.path())).expect("the settings file");
     let settings = Settings::load(Some(&path)).expect("the bench's settings are valid");
     let docker = Docker::connect_with_host(&services.docker).expect("the daemon under test");
     let sandbox = sandbox::from_config(&settings).await.expect("the sandbox starts");
