@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use async_trait::async_trait;
+use tokio::sync::RwLock;
 
 use super::Runner;
 use super::measure::ms;
@@ -17,25 +18,35 @@ type Commands = dyn Fn(usize) -> Vec<Vec<String>> + Send + Sync;
 
 struct External {
     commands: Arc<Commands>,
+    /// Read-locked by batches for as long as they run, which they also do when nobody waits for them any more.
+    running: Arc<RwLock<()>>,
 }
 
 #[async_trait]
 impl Runner for External {
     async fn batch(&self, lane: usize, runs: usize) -> Result<Vec<f64>, String> {
         let commands = Arc::clone(&self.commands);
+        let running = Arc::clone(&self.running).read_owned().await;
         let run = move || {
             let began = Instant::now();
             commands(lane).iter().try_for_each(|words| execute(words))?;
             Ok(ms(began.elapsed()))
         };
         // On a thread that nothing else wants, and there all at once: changing threads takes time too.
-        let batch = tokio::task::spawn_blocking(move || (0..runs).map(|_| run()).collect());
+        let batch = tokio::task::spawn_blocking(move || {
+            let _running = running;
+            (0..runs).map(|_| run()).collect()
+        });
         batch.await.map_err(|error| error.to_string())?
+    }
+
+    async fn settle(&self) {
+        drop(self.running.write().await);
     }
 }
 
 fn external(commands: impl Fn(usize) -> Vec<Vec<String>> + Send + Sync + 'static) -> Arc<dyn Runner> {
-    Arc::new(External { commands: Arc::new(commands) })
+    Arc::new(External { commands: Arc::new(commands), running: Arc::default() })
 }
 
 /// posix_spawn, which is vfork and exec, and wait.
