@@ -26,10 +26,7 @@ pub fn rules() -> Result<RulesetCreated, Failure> {
     let scratch = anything() & !AccessFs::Execute;
     let rules = allow(rules, "/tmp", scratch)?;
     let rules = allow(rules, "/dev/shm", scratch)?;
-    let written_to = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate;
-    ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"]
-        .into_iter()
-        .try_fold(rules, |rules, device| allow(rules, device, written_to))
+    allow(rules, "/dev", AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate)
 }
 
 /// For this process and all that it starts, for ever.

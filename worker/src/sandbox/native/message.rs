@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use rustix::io::Errno;
 use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, recv,
     recvmsg, sendmsg,
 };
 use serde::de::DeserializeOwned;
@@ -146,7 +146,15 @@ pub fn send(socket: impl AsFd, message: &impl Serialize, descriptors: &[Borrowed
 
 /// `None` when the other side is gone.
 pub fn receive<T: DeserializeOwned>(socket: impl AsFd) -> Result<Option<(T, Vec<OwnedFd>)>> {
-    let mut text = [0; LONGEST];
+    // Its length is asked for first: a buffer for the longest would cost each new process more than the question.
+    let length = loop {
+        match recv(&socket, &mut [0; 0], RecvFlags::PEEK | RecvFlags::TRUNC) {
+            Err(Errno::INTR) => {}
+            Err(Errno::CONNRESET) => return Ok(None),
+            other => break other?.1,
+        }
+    };
+    let mut text = vec![0; length.min(LONGEST)];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut beside = RecvAncillaryBuffer::new(&mut space);
     let received = loop {

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use rustix::process::{DumpableBehavior, WaitOptions, set_dumpable_behavior, waitpid};
 use rustix::thread::UnshareFlags;
 
-use super::clone::{fork_into, leave};
+use super::clone::Stack;
 use super::message::{Answer, Birth, Failure, Order, failed, receive, send};
 use super::seccomp::Filter;
 use super::{Defence, init, root};
@@ -67,6 +67,7 @@ fn serve(socket: BorrowedFd<'_>) -> Result<(), Failure> {
             namespaces |= namespace;
         }
     }
+    let mut stack = Stack::new().map_err(failed("making a stack"))?;
     let mut cgroups = Vec::new();
     let mut first = true;
     loop {
@@ -82,15 +83,12 @@ fn serve(socket: BorrowedFd<'_>) -> Result<(), Failure> {
             Some((Order::Kill, _)) => continue,
             Some((Order::Run(_), _)) => return Err(Failure::new("preparing a sandbox", Errno::PROTO)),
         };
+        let mut life = || init::live(&birth, &filter, socket, order, &cgroups, first);
         // SAFETY: this process has one thread.
-        match unsafe { fork_into(namespaces, None) }.map_err(failed("making namespaces"))? {
-            None => leave(init::live(&birth, &filter, socket, order, &cgroups, first)),
-            Some(pid) => {
-                let ended = waitpid(Some(pid), WaitOptions::empty()).map_err(failed("waiting for process 1"))?;
-                if ended.and_then(|(_, status)| status.exit_status()) != Some(init::SERVED) {
-                    return Ok(());
-                }
-            }
+        let process_1 = unsafe { stack.run(namespaces, &mut life) }.map_err(failed("making namespaces"))?;
+        let ended = waitpid(Some(process_1), WaitOptions::empty()).map_err(failed("waiting for process 1"))?;
+        if ended.and_then(|(_, status)| status.exit_status()) != Some(init::SERVED) {
+            return Ok(());
         }
         first = false;
     }
