@@ -2,8 +2,9 @@
 //!
 //! Most of it happens before there is a program to run, so that nobody waits for it.
 
+use std::borrow::Cow;
 use std::convert::Infallible;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use landlock::RulesetCreated;
@@ -14,7 +15,7 @@ use rustix::time::ClockId;
 
 use super::clone::leave;
 use super::init::{Progress, nanoseconds, now_ns};
-use super::message::{Failure, Run, failed, receive, send};
+use super::message::{Failure, Run, Words, failed, receive, send};
 use super::seccomp::Filter;
 use super::{Defence, confine};
 
@@ -81,7 +82,7 @@ fn begin(init: BorrowedFd<'_>, with: &impl Fn(Defence) -> bool) -> Result<(), Fa
     let order = receive::<Run>(init).map_err(failed("hearing which program to be"))?;
     let Some((run, streams)) = order else { return Ok(()) };
     let before_ns = nanoseconds(ClockId::ProcessCPUTime);
-    let program = Program::of(&run)?;
+    let program = Program::of(&run);
 
     take_streams(&streams).map_err(failed("taking the streams"))?;
     set_limits(&run, with).map_err(failed("setting limits"))?;
@@ -191,39 +192,33 @@ fn close_the_rest() -> std::io::Result<()> {
     }
 }
 
-/// Command and environment in the kernel's own form.
-struct Program {
+/// What the kernel wants to know of a program.
+struct Program<'a> {
     /// Where it may be, in the order of PATH.
-    paths: Vec<CString>,
-    arguments: Vec<CString>,
-    environment: Vec<CString>,
+    paths: Vec<Cow<'a, CStr>>,
+    arguments: Vec<*const libc::c_char>,
+    environment: Vec<*const libc::c_char>,
+    /// What the pointers point to.
+    _run: &'a Run,
 }
 
-impl Program {
-    fn of(run: &Run) -> Result<Self, Failure> {
-        let text = |text: &str| {
-            CString::new(text).map_err(|_| Failure::new("reading the command (it has a NUL byte)", Errno::INVAL))
+impl<'a> Program<'a> {
+    fn of(run: &'a Run) -> Self {
+        let pointers = |words: &Words| words.iter().map(CStr::as_ptr).chain([std::ptr::null()]).collect();
+        let name = run.command.iter().next().unwrap_or_default();
+        let paths = match name.to_bytes().contains(&b'/') {
+            true => vec![Cow::Borrowed(name)],
+            false => in_path(name, run),
         };
-        let name = run.command.first().map(String::as_str).unwrap_or_default();
-        let search = run.environment.iter().find_map(|variable| variable.strip_prefix("PATH=")).unwrap_or_default();
-        let paths = match name.contains('/') {
-            true => vec![text(name)?],
-            false => search.split(':').map(|folder| text(&format!("{folder}/{name}"))).collect::<Result<_, _>>()?,
-        };
-        let texts = |words: &[String]| words.iter().map(|word| text(word)).collect::<Result<Vec<_>, _>>();
-        Ok(Self { paths, arguments: texts(&run.command)?, environment: texts(&run.environment)? })
+        Self { paths, arguments: pointers(&run.command), environment: pointers(&run.environment), _run: run }
     }
 
     /// Returns only if it cannot be started.
     fn start(&self) -> Result<Infallible, Errno> {
-        let pointers = |texts: &[CString]| -> Vec<_> {
-            texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
-        };
-        let (arguments, environment) = (pointers(&self.arguments), pointers(&self.environment));
         let mut reason = Errno::NOENT;
         for path in &self.paths {
-            // SAFETY: both arrays end with a null pointer, and what they point to lives on in `self`.
-            unsafe { libc::execve(path.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
+            // SAFETY: both arrays end with a null pointer, and what they point to is borrowed for as long as `self` lives.
+            unsafe { libc::execve(path.as_ptr(), self.arguments.as_ptr(), self.environment.as_ptr()) };
             match Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO) {
                 Errno::NOENT | Errno::NOTDIR => {}
                 // Perhaps another one further down the path may be started.
@@ -233,4 +228,10 @@ impl Program {
         }
         Err(reason)
     }
+}
+
+fn in_path<'a>(name: &CStr, run: &Run) -> Vec<Cow<'a, CStr>> {
+    let search = run.environment.iter().find_map(|variable| variable.to_bytes().strip_prefix(b"PATH="));
+    let folders = search.unwrap_or_default().split(|byte| *byte == b':');
+    folders.filter_map(|folder| CString::new([folder, b"/", name.to_bytes()].concat()).ok()).map(Cow::Owned).collect()
 }

@@ -1,6 +1,7 @@
 //! What the worker and its zygotes say to each other: one JSON text for each message, with descriptors beside it, over a
 //! socket that keeps messages apart.
 
+use std::ffi::CStr;
 use std::io::{Error, ErrorKind, IoSlice, IoSliceMut, Result};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -65,15 +66,39 @@ pub enum Entrance {
 
 #[derive(Serialize, Deserialize)]
 pub struct Run {
-    pub command: Vec<String>,
+    pub command: Words,
     /// `NAME=value`.
-    pub environment: Vec<String>,
+    pub environment: Words,
     pub wall_ms: u64,
     pub tmp_mb: u64,
     pub file_mb: u64,
     pub memory_mb: u64,
     /// The workspace is for compiling.
     pub writable: bool,
+}
+
+/// Words as the kernel wants them, each with a NUL byte at its end, all in one piece: a process that was just made pays
+/// for every piece of memory that it asks for.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Words(String);
+
+impl Words {
+    /// `None` if one of them has a NUL byte in it.
+    pub fn new<'a>(words: impl IntoIterator<Item = &'a str>) -> Option<Self> {
+        let mut text = String::new();
+        for word in words {
+            if word.contains('\0') {
+                return None;
+            }
+            text.push_str(word);
+            text.push('\0');
+        }
+        Some(Self(text))
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &CStr> {
+        self.0.split_inclusive('\0').filter_map(|word| CStr::from_bytes_with_nul(word.as_bytes()).ok())
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -175,4 +200,17 @@ pub fn receive<T: DeserializeOwned>(socket: impl AsFd) -> Result<Option<(T, Vec<
         return Ok(None);
     }
     Ok(Some((serde_json::from_slice(&text[..received.bytes])?, descriptors)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_come_out_as_they_went_in() {
+        let words = Words::new(["./a", "", "ü b"]).unwrap();
+        assert_eq!(words.iter().collect::<Vec<_>>(), [c"./a", c"", c"ü b"]);
+        assert_eq!(Words::new([]).unwrap().iter().count(), 0);
+        assert_eq!(Words::new(["a\0b"]), None);
+    }
 }

@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe;
 
 use super::cgroup::{Peak, Used};
-use super::message::{Answer, Ended, How, Order, Run};
+use super::message::{Answer, Ended, How, Order, Run, Words};
 use super::pool::Zygote;
 use super::toolchain::Toolchain;
 use super::{Defence, Shared, mount};
@@ -32,8 +32,8 @@ pub async fn run(shared: &Arc<Shared>, invocation: &Invocation<'_>) -> Result<Ou
     let mut held = Held { zygote: Some(zygote), workspace: invocation.workspace.clone(), shared: Arc::clone(shared) };
     let place = Place::make(invocation, shared)?;
     let order = Order::Run(Run {
-        command: invocation.command.to_vec(),
-        environment: environment(invocation, &toolchain.environment, shared),
+        command: words(invocation.command)?,
+        environment: words(&environment(invocation, &toolchain.environment, shared))?,
         wall_ms: limits.wall.as_millis() as u64,
         tmp_mb: limits.tmp_mb,
         file_mb: shared.settings.workspace_limit_mb.max(limits.tmp_mb),
@@ -51,6 +51,11 @@ pub async fn run(shared: &Arc<Shared>, invocation: &Invocation<'_>) -> Result<Ou
     }
     held.put_back(place);
     Ok(outcome)
+}
+
+fn words(words: &[String]) -> Result<Words, SandboxError> {
+    let nul = || SandboxError::failed("reading a command or its environment", "it has a NUL byte");
+    Words::new(words.iter().map(String::as_str)).ok_or_else(nul)
 }
 
 /// What is said later holds, as in Docker: the image's, ours, the language's.

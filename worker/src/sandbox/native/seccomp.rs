@@ -1,8 +1,8 @@
 //! The filter of system calls, from the same list that the Docker sandbox uses, as a program for the kernel.
 //!
-//! The program is a binary search over the numbers of the calls. When a filter is loaded, the kernel runs it once for each
-//! call that there is, to find out which are always allowed: a chain of comparisons, as libraries make it, costs ten
-//! times as much, for every single run.
+//! The program is a binary search over the numbers of the calls, with as few steps as possible: the kernel translates it
+//! anew for every run, and then tries it with each call that there is, to find out which are always allowed. A chain of
+//! comparisons, as libraries make it, would cost as much as the program that is judged.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -72,8 +72,8 @@ enum Comparison {
 enum Fate {
     Allow,
     Errno(u32),
-    /// Allowed if one of these holds, refused with this error otherwise.
-    AllowIf(Vec<Condition>, u32),
+    /// Allowed if one of these holds.
+    AllowIf(Vec<Condition>),
 }
 
 /// A filter, ready to be loaded.
@@ -82,7 +82,7 @@ pub struct Filter(Vec<libc::sock_filter>);
 impl Filter {
     pub fn from_list() -> Result<Self, String> {
         let list: List = serde_json::from_str(LIST).map_err(|error| error.to_string())?;
-        Ok(Self(program(&fates(&list)?, list.default_errno_ret)))
+        program(&fates(&list)?, list.default_errno_ret).map(Self)
     }
 
     /// For this process and all that it starts, for ever. Needs `no_new_privs`.
@@ -107,9 +107,9 @@ fn fates(list: &List) -> Result<BTreeMap<u32, Fate>, String> {
                 (Action::Errno, []) => drop(fates.insert(number, Fate::Errno(rule.errno_ret))),
                 (Action::Allow, []) => drop(fates.insert(number, Fate::Allow)),
                 (Action::Allow, [condition]) => {
-                    let fate = fates.entry(number).or_insert(Fate::AllowIf(Vec::new(), list.default_errno_ret));
+                    let fate = fates.entry(number).or_insert(Fate::AllowIf(Vec::new()));
                     match fate {
-                        Fate::AllowIf(conditions, _) => conditions.push(condition.clone()),
+                        Fate::AllowIf(conditions) => conditions.push(condition.clone()),
                         _ => return Err(format!("{call} has a rule with a condition and one without")),
                     }
                 }
@@ -120,7 +120,7 @@ fn fates(list: &List) -> Result<BTreeMap<u32, Fate>, String> {
     Ok(fates)
 }
 
-fn program(fates: &BTreeMap<u32, Fate>, otherwise: u32) -> Vec<libc::sock_filter> {
+fn program(fates: &BTreeMap<u32, Fate>, otherwise: u32) -> Result<Vec<libc::sock_filter>, String> {
     // Neighbours of the same fate are one segment; each begins at its number and ends where the next one begins.
     let mut segments: Vec<(u32, Fate)> = Vec::new();
     let mut add = |start: u32, fate: Fate| {
@@ -138,62 +138,86 @@ fn program(fates: &BTreeMap<u32, Fate>, otherwise: u32) -> Vec<libc::sock_filter
     }
     add(next, Fate::Errno(otherwise));
 
-    let mut program = vec![
-        load(ARCH),
-        jump_if_equal(ARCHITECTURE, 1, 0),
-        // Calls of another architecture have other numbers. Nobody makes them by accident.
-        answer(libc::SECCOMP_RET_KILL_PROCESS),
-        load(NUMBER),
-    ];
-    program.extend(search(&segments));
-    program
+    let mut code = Backwards::default();
+    let refuse = code.put(answer(libc::SECCOMP_RET_ERRNO | otherwise));
+    let allow = code.put(answer(libc::SECCOMP_RET_ALLOW));
+    let found = code.search(&segments, &Ends { allow, refuse, otherwise })?;
+    debug_assert_eq!(found, code.0.len() - 1);
+    code.put(load(NUMBER));
+    // Calls of another architecture have other numbers. Nobody makes them by accident.
+    let known = code.0.len() - 1;
+    let foreign = code.put(answer(libc::SECCOMP_RET_KILL_PROCESS));
+    code.jump(libc::BPF_JEQ, ARCHITECTURE, known, foreign)?;
+    code.put(load(ARCH));
+    code.0.reverse();
+    Ok(code.0)
 }
 
-fn search(segments: &[(u32, Fate)]) -> Vec<libc::sock_filter> {
-    if let [(_, fate)] = segments {
-        return decide(fate);
+/// A program in the making, from its end to its beginning: jumps go forwards only, so where they lead is there already. A
+/// place is its distance from the end.
+#[derive(Default)]
+struct Backwards(Vec<libc::sock_filter>);
+
+/// The ends that all share.
+struct Ends {
+    allow: usize,
+    refuse: usize,
+    otherwise: u32,
+}
+
+impl Backwards {
+    fn put(&mut self, step: libc::sock_filter) -> usize {
+        self.0.push(step);
+        self.0.len() - 1
     }
-    let (lower, upper) = segments.split_at(segments.len() / 2);
-    let (below, above) = (search(lower), search(upper));
-    let mut found = match u8::try_from(below.len()) {
-        Ok(length) => vec![jump(libc::BPF_JGE, upper[0].0, length, 0)],
-        // A jump that depends on something reaches 255 steps only, so it goes around one that reaches anywhere.
-        Err(_) => {
-            vec![jump(libc::BPF_JGE, upper[0].0, 0, 1), statement(libc::BPF_JMP | libc::BPF_JA, below.len() as u32)]
-        }
-    };
-    found.extend(below);
-    found.extend(above);
-    found
-}
 
-fn decide(fate: &Fate) -> Vec<libc::sock_filter> {
-    match fate {
-        Fate::Allow => vec![answer(libc::SECCOMP_RET_ALLOW)],
-        Fate::Errno(errno) => vec![answer(libc::SECCOMP_RET_ERRNO | errno)],
-        Fate::AllowIf(conditions, errno) => {
-            let mut checks: Vec<_> = conditions.iter().flat_map(check).collect();
-            checks.push(answer(libc::SECCOMP_RET_ERRNO | errno));
-            checks
+    fn jump(&mut self, comparison: u32, value: u32, then: usize, otherwise: usize) -> Result<usize, String> {
+        let from = self.0.len();
+        let distance = |to: usize| u8::try_from(from - 1 - to).map_err(|_| "the filter is too long".to_owned());
+        let code = (libc::BPF_JMP | comparison | libc::BPF_K) as u16;
+        Ok(self.put(libc::sock_filter { code, jt: distance(then)?, jf: distance(otherwise)?, k: value }))
+    }
+
+    /// Where the fate of a number in these segments is decided.
+    fn search(&mut self, segments: &[(u32, Fate)], ends: &Ends) -> Result<usize, String> {
+        if let [(_, fate)] = segments {
+            return self.decide(fate, ends);
+        }
+        let (lower, upper) = segments.split_at(segments.len() / 2);
+        let (above, below) = (self.search(upper, ends)?, self.search(lower, ends)?);
+        self.jump(libc::BPF_JGE, upper[0].0, above, below)
+    }
+
+    fn decide(&mut self, fate: &Fate, ends: &Ends) -> Result<usize, String> {
+        match fate {
+            Fate::Allow => Ok(ends.allow),
+            Fate::Errno(errno) if *errno == ends.otherwise => Ok(ends.refuse),
+            Fate::Errno(errno) => Ok(self.put(answer(libc::SECCOMP_RET_ERRNO | errno))),
+            Fate::AllowIf(conditions) => {
+                conditions.iter().try_fold(ends.refuse, |next, condition| self.check(condition, ends.allow, next))
+            }
         }
     }
-}
 
-/// Allows the call if the condition holds, goes on to what follows if not. An argument is 64 bits, the machine has 32.
-fn check(condition: &Condition) -> Vec<libc::sock_filter> {
-    let at = ARGUMENTS + 8 * condition.index;
-    let (mask, wanted) = match condition.op {
-        Comparison::Equal => (u64::MAX, condition.value),
-        Comparison::MaskedEqual => (condition.value, condition.value_two),
-    };
-    let half = |at: u32, mask: u32, wanted: u32, otherwise: u8| {
-        [load(at), statement(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, mask), jump_if_equal(wanted, 0, otherwise)]
-    };
-    // Little endian: the lower half comes first.
-    let mut steps = half(at, mask as u32, wanted as u32, 4).to_vec();
-    steps.extend(half(at + 4, (mask >> 32) as u32, (wanted >> 32) as u32, 1));
-    steps.push(answer(libc::SECCOMP_RET_ALLOW));
-    steps
+    /// Allows the call if the condition holds, goes on to `next` if not. An argument is 64 bits, the machine has 32.
+    fn check(&mut self, condition: &Condition, allow: usize, next: usize) -> Result<usize, String> {
+        let at = ARGUMENTS + 8 * condition.index;
+        let (mask, wanted) = match condition.op {
+            Comparison::Equal => (u64::MAX, condition.value),
+            Comparison::MaskedEqual => (condition.value, condition.value_two),
+        };
+        // Little endian: the lower half comes first.
+        let lower = self.check_half(at, mask as u32, wanted as u32, allow, next)?;
+        self.check_half(at + 4, (mask >> 32) as u32, (wanted >> 32) as u32, lower, next)
+    }
+
+    fn check_half(&mut self, at: u32, mask: u32, wanted: u32, then: usize, otherwise: usize) -> Result<usize, String> {
+        self.jump(libc::BPF_JEQ, wanted, then, otherwise)?;
+        if mask != u32::MAX {
+            self.put(statement(libc::BPF_ALU | libc::BPF_AND | libc::BPF_K, mask));
+        }
+        Ok(self.put(load(at)))
+    }
 }
 
 fn load(offset: u32) -> libc::sock_filter {
@@ -202,15 +226,6 @@ fn load(offset: u32) -> libc::sock_filter {
 
 fn answer(action: u32) -> libc::sock_filter {
     statement(libc::BPF_RET | libc::BPF_K, action)
-}
-
-fn jump_if_equal(value: u32, then: u8, otherwise: u8) -> libc::sock_filter {
-    jump(libc::BPF_JEQ, value, then, otherwise)
-}
-
-fn jump(comparison: u32, value: u32, then: u8, otherwise: u8) -> libc::sock_filter {
-    let code = (libc::BPF_JMP | comparison | libc::BPF_K) as u16;
-    libc::sock_filter { code, jt: then, jf: otherwise, k: value }
 }
 
 fn statement(code: u32, k: u32) -> libc::sock_filter {
@@ -256,7 +271,7 @@ mod tests {
         let list: List = serde_json::from_str(LIST).unwrap();
         let fates = fates(&list).unwrap();
         let Filter(program) = Filter::from_list().unwrap();
-        assert!(program.len() < 400, "{}", program.len());
+        assert!(program.len() < 200, "{}", program.len());
         for number in (0..1000).chain([0x4000_0000, 0x4000_0001, u32::MAX]) {
             let answer = run(&program, ARCHITECTURE, number, [u64::MAX; 6]);
             let expected = match fates.get(&number) {
