@@ -15,6 +15,21 @@ readonly SERVICE_PACKAGES=(
     docker-registry docker-registry
     busybox busybox-static
 )
+# What the native sandbox shows of the machine: where it can be seen, not in somebody's home.
+readonly TOOLCHAIN_PACKAGES=(
+    /usr/bin/python3 python3
+    /usr/bin/gcc gcc
+    /usr/bin/g++ g++
+    /usr/bin/javac default-jdk-headless
+    /usr/bin/node nodejs
+    /usr/bin/go golang-go
+    /usr/bin/rustc rustc
+    /usr/bin/ruby ruby
+)
+readonly BENCH_PACKAGES=(
+    bwrap bubblewrap
+    runc runc
+)
 readonly BUILD_PACKAGES=(cc build-essential)
 readonly COMPOSE_PACKAGES=(docker-compose docker-compose)
 readonly MACHINE_PACKAGES=(

@@ -6,6 +6,7 @@ mod bounded;
 mod forgeries;
 mod images;
 mod languages;
+mod native;
 mod road;
 mod rootfs;
 mod sandbox;

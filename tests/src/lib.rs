@@ -185,7 +185,7 @@ impl Drop for Fleet {
 pub fn settings_text(services: &Services, ground: Ground, folder: &Path) -> String {
     let name = format!("e2e-{}", uuid::Uuid::new_v4().simple());
     format!(
-        "queue.url = \"{}\"\nqueue.name = \"{name}\"\nstore.url = \"{}\"\nsandbox.workspace_root = \"{}\"\n{}",
+        "queue.url = \"{}\"\nqueue.name = \"{name}\"\nstore.url = \"{}\"\n{}sandbox.workspace_root = \"{}\"\n{}",
         services.amqp,
         services.redis,
         ground.settings(),
@@ -196,9 +196,7 @@ pub fn settings_text(services: &Services, ground: Ground, folder: &Path) -> Stri
 
 /// Settings for the Docker daemon under test, with one image for all languages.
 pub fn docker_text(host: &str, image: &str) -> String {
-    let mut text = format!(
-        "sandbox.kind = \"docker\"\nsandbox.docker.host = \"{host}\"\nsandbox.docker.pull_policy = \"never\"\n"
-    );
+    let mut text = format!("sandbox.docker.host = \"{host}\"\nsandbox.docker.pull_policy = \"never\"\n");
     for language in Settings::defaults().languages().iter() {
         text += &format!("languages.{}.image = \"{image}\"\n", language.name());
     }

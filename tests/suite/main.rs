@@ -8,6 +8,7 @@ mod hostile;
 mod plants;
 mod program;
 mod report;
+mod soak;
 mod traces;
 mod weakened;
 mod world;
@@ -52,6 +53,11 @@ enum Suite {
         /// Print their names and verdicts instead of running them
         #[arg(long)]
         list: bool,
+    },
+    /// Many runs in a row on the native sandbox: nothing may grow
+    Soak {
+        #[arg(long, default_value_t = 20_000)]
+        runs: usize,
     },
     /// The native sandbox with one defence switched off at a time: each loss must be noticed
     Weakened {
@@ -112,6 +118,7 @@ async fn run(suite: Suite) -> Report {
             let chosen = program::choose(&tag, only.as_deref());
             if list { hostile::list(&chosen) } else { hostile::run(&subject.kind(), &chosen).await }
         }
+        Suite::Soak { runs } => soak::run(runs).await,
         Suite::Weakened { only } => weakened::run(only.as_deref()).await,
     }
 }

@@ -69,7 +69,8 @@ fn settings_text(kind: &Kind, folder: &std::path::Path) -> String {
         Kind::Docker => {
             let missing = "is not set: run this through `tests/run`";
             let host = get("TEST_DOCKER_HOST").unwrap_or_else(|| panic!("TEST_DOCKER_HOST {missing}"));
-            docker_text(&host, image.as_deref().unwrap_or_else(|| panic!("TEST_IMAGE {missing}")))
+            let image = image.as_deref().unwrap_or_else(|| panic!("TEST_IMAGE {missing}"));
+            format!("sandbox.kind = \"docker\"\n{}", docker_text(&host, image))
         }
         Kind::Native { root } => {
             let mut text = format!("sandbox.kind = \"native\"\nsandbox.native.root = \"{root}\"\n");
