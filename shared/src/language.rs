@@ -212,7 +212,9 @@ impl JavaClasses {
             .or(public)
             .or(classes.first().map(|class| class.as_str()));
         let Some(main) = main else { return Self::default() };
-        let qualified = names(&PACKAGE).next().map(|package| format!("{}.{main}", package.as_str()));
+        // Nor could one so deep in folders.
+        let package = names(&PACKAGE).next().filter(|package| package.len() <= 1000);
+        let qualified = package.map(|package| format!("{}.{main}", package.as_str()));
         Self { file: public.unwrap_or(main).into(), main: qualified.unwrap_or_else(|| main.into()) }
     }
 }

@@ -16,6 +16,8 @@ const DEEPEST: usize = 32;
 pub struct Budget {
     pub bytes: u64,
     pub entries: usize,
+    /// Leave out what not everybody may read: the copy is for everybody.
+    pub only_public: bool,
 }
 
 #[derive(Debug)]
@@ -72,13 +74,20 @@ fn copy(
 ) -> Result<(), Stopped> {
     budget.entries = budget.entries.checked_sub(1).ok_or(Stopped::TooMuch)?;
     let stat = fs::statat(from, name, AtFlags::SYMLINK_NOFOLLOW)?;
-    match FileType::from_raw_mode(stat.st_mode) {
+    let kind = FileType::from_raw_mode(stat.st_mode);
+    let needed = if kind == FileType::Directory { 0o005 } else { 0o004 };
+    if budget.only_public && stat.st_mode & needed != needed {
+        return Ok(());
+    }
+    match kind {
         FileType::Directory => {
-            fs::mkdirat(into, name, Mode::from_raw_mode(0o755))?;
+            fs::mkdirat(into, name, Mode::from_raw_mode(0o755)).map_err(unless_refused)?;
             let (inner, copied) = (open_folder(from, name)?, open_folder(into, name)?);
             folder(inner.as_fd(), copied.as_fd(), budget, depth + 1)
         }
-        FileType::Symlink => Ok(fs::symlinkat(fs::readlinkat(from, name, Vec::new())?, into, name)?),
+        FileType::Symlink => {
+            Ok(fs::symlinkat(fs::readlinkat(from, name, Vec::new())?, into, name).map_err(unless_refused)?)
+        }
         FileType::RegularFile => file(from, name, into, budget),
         _ => Ok(()),
     }
@@ -95,13 +104,21 @@ fn file(from: BorrowedFd<'_>, name: &CStr, into: BorrowedFd<'_>, budget: &mut Bu
     budget.bytes = budget.bytes.checked_sub(stat.st_size as u64).ok_or(Stopped::TooMuch)?;
     let mode = if stat.st_mode & 0o111 == 0 { 0o444 } else { 0o555 };
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let copied = fs::openat(into, name, flags, Mode::from_raw_mode(0o600))?;
+    let copied = fs::openat(into, name, flags, Mode::from_raw_mode(0o600)).map_err(unless_refused)?;
     // Not by open, whose mode the umask cuts.
     fs::fchmod(&copied, Mode::from_raw_mode(mode))?;
     let mut source = File::from(source).take(stat.st_size as u64);
     std::io::copy(&mut source, &mut File::from(copied))
         .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     Ok(())
+}
+
+/// A name or a link that one file system takes and another does not is the guest's doing, not ours.
+fn unless_refused(errno: Errno) -> Stopped {
+    match errno {
+        Errno::NAMETOOLONG | Errno::ILSEQ | Errno::INVAL => Stopped::TooMuch,
+        errno => Stopped::Failed(errno),
+    }
 }
 
 fn open_folder(at: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd, Errno> {
@@ -118,7 +135,7 @@ mod tests {
     fn copied(from: &Path, bytes: u64, entries: usize) -> (tempfile::TempDir, Result<(), Stopped>) {
         let into = tempfile::tempdir().unwrap();
         let (source, target) = (File::open(from).unwrap(), File::open(into.path()).unwrap());
-        let result = tree(source.as_fd(), target.as_fd(), &mut Budget { bytes, entries });
+        let result = tree(source.as_fd(), target.as_fd(), &mut Budget { bytes, entries, only_public: false });
         (into, result)
     }
 
@@ -143,6 +160,24 @@ mod tests {
             assert_eq!((metadata.permissions().mode() & 0o7777, metadata.len()), (0o555, 1));
             assert_eq!(std::os::unix::fs::MetadataExt::nlink(&metadata), 1);
         }
+    }
+
+    #[test]
+    fn what_is_not_for_everybody_is_left_out_when_that_is_asked_for() {
+        let (from, into) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        for (folder, mode) in [("open", 0o755), ("shut", 0o700)] {
+            std::fs::create_dir(from.path().join(folder)).unwrap();
+            for (name, mode) in [("public", 0o644), ("secret", 0o600)] {
+                let file = from.path().join(folder).join(name);
+                std::fs::write(&file, "x").unwrap();
+                std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
+            }
+            std::fs::set_permissions(from.path().join(folder), std::fs::Permissions::from_mode(mode)).unwrap();
+        }
+        let (source, target) = (File::open(from.path()).unwrap(), File::open(into.path()).unwrap());
+        tree(source.as_fd(), target.as_fd(), &mut Budget { bytes: 9, entries: 9, only_public: true }).unwrap();
+        assert!(into.path().join("open/public").exists());
+        assert!(!into.path().join("open/secret").exists() && !into.path().join("shut").exists());
     }
 
     #[test]

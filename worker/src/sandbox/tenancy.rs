@@ -56,6 +56,7 @@ impl Tenancy {
         // 0711: guests' files are open to all, so nobody else may list or reach into a worker's folder (0700).
         let folder = |path: &Path, mode| DirBuilder::new().mode(mode).recursive(true).create(path);
         folder(root, 0o711).map_err(|error| failed("make", root, error))?;
+        check_owner(root)?;
         let name = format!("{}{}", kind.letter(), &uuid::Uuid::new_v4().simple().to_string()[..12]);
         let place = root.join(&name);
         folder(&place, 0o700).map_err(|error| failed("make", &place, error))?;
@@ -103,6 +104,21 @@ impl Tenancy {
                 Some(Abandoned { name, path: place.path(), _lock: lock })
             })
             .collect()
+    }
+}
+
+/// What lies in the root tells us what to remove, as whoever we are: nobody else may have put it there.
+fn check_owner(root: &Path) -> Result<(), SandboxError> {
+    use std::os::unix::fs::MetadataExt;
+    let owned = fs::symlink_metadata(root).is_ok_and(|root| {
+        root.is_dir() && root.uid() == rustix::process::geteuid().as_raw() && root.mode() & 0o022 == 0
+    });
+    match owned {
+        true => Ok(()),
+        false => Err(SandboxError::Unfit {
+            problem: format!("{} is not this user's own folder, or others may write to it", root.display()),
+            remedy: "Remove it, or set sandbox.workspace_root to a folder that belongs to the worker alone".into(),
+        }),
     }
 }
 
@@ -187,6 +203,18 @@ mod tests {
         tenancy.install("init", b"x").unwrap();
         drop(tenancy);
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_root_that_somebody_else_may_have_filled_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let root = tempfile::tempdir().unwrap();
+        let link = root.path().join("link");
+        std::os::unix::fs::symlink(root.path(), &link).unwrap();
+        assert!(matches!(Tenancy::start(&link, Kind::Native), Err(SandboxError::Unfit { .. })), "a link");
+        fs::set_permissions(root.path(), fs::Permissions::from_mode(0o777)).unwrap();
+        let error = Tenancy::start(root.path(), Kind::Native).err().unwrap().to_string();
+        assert!(error.contains("others may write") && error.contains("workspace_root"), "{error}");
     }
 
     #[test]

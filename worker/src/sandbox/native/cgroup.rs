@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use super::Defence;
 use super::message::Entrance;
-use crate::sandbox::{RunLimits, SandboxError};
+use crate::sandbox::{RunLimits, SandboxError, host_swaps};
 
 const PERIOD_US: u64 = 100_000;
 /// The kernel takes no less.
@@ -294,8 +294,8 @@ pub struct Used {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peak {
     pub whole: u64,
-    /// Of it, what was counted already before the run.
-    pub before: u64,
+    /// Of it, what was there before the run or belongs to files that it read.
+    pub not_own: u64,
 }
 
 impl Cgroup {
@@ -341,8 +341,11 @@ impl Cgroup {
             Hierarchy::V2(_) => {
                 let folder = &folders[0];
                 let file = |name: &str, write| open(folder.join(name), write);
-                if let Ok(swap) = file("memory.swap.max", true) {
-                    write(&swap, "0").map_err(|error| (folder.join("memory.swap.max"), error))?;
+                match file("memory.swap.max", true) {
+                    Ok(swap) => write(&swap, "0").map_err(|error| (folder.join("memory.swap.max"), error))?,
+                    // The kernel does not count swap; then there must be none.
+                    Err(missing) if host_swaps() => return Err(missing),
+                    Err(_) => {}
                 }
                 let files = Files::V2 {
                     memory: file("memory.max", true)?,
@@ -399,6 +402,18 @@ impl Cgroup {
         Ok(())
     }
 
+    /// For a guest that shall die and cannot for want of time.
+    pub fn lift_quota(&mut self) {
+        let lifted = match &self.files {
+            Files::V1 { quota, .. } => write(quota, "-1"),
+            Files::V2 { quota, .. } => write(quota, "max"),
+        };
+        self.set = None;
+        if let Err(error) = lifted {
+            tracing::warn!(%error, "the quota of a cgroup could not be lifted");
+        }
+    }
+
     fn write_limits(&self, Limits { memory: bytes, processes: count, quota_us }: Limits) -> io::Result<()> {
         let or = |limit: Option<u64>, none: &str| limit.map_or(none.to_owned(), |limit| limit.to_string());
         match &self.files {
@@ -443,22 +458,21 @@ impl Cgroup {
         };
         Used {
             cpu: Duration::from_nanos(now.cpu_ns.saturating_sub(before.cpu_ns)),
-            peak: peak.map(|peak| Peak { whole: self.own(peak), before: self.left }),
+            peak: peak.map(|peak| Peak { whole: peak, not_own: self.left + self.cached(peak) }),
             oom: now.oom_kills > before.oom_kills,
         }
     }
 
-    /// Without what the files that it read take in the page cache, as far as they are still there: the kernel counts that
-    /// too, but takes it away again before it says no to anybody.
-    fn own(&self, peak: u64) -> u64 {
+    /// What the files that it read take in the page cache, as far as they are still there: the kernel counts that too, but
+    /// takes it away again before it says no to anybody.
+    fn cached(&self, peak: u64) -> u64 {
         // Not worth a look otherwise.
         if peak < 16 * MIB {
-            return peak;
+            return 0;
         }
         let (Files::V1 { stat, .. } | Files::V2 { stat, .. }) = &self.files;
-        let Some(text) = read(stat) else { return peak };
-        let cached = ["active_file", "inactive_file"].iter().filter_map(|name| find(&text, name)).sum();
-        peak.saturating_sub(cached)
+        let text = read(stat).unwrap_or_default();
+        ["active_file", "inactive_file"].iter().filter_map(|name| find(&text, name)).sum()
     }
 
     /// Whether it can serve another run. Nobody may be in it.

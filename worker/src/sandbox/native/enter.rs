@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use std::convert::Infallible;
 use std::ffi::{CStr, CString};
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use landlock::RulesetCreated;
 use rustix::io::Errno;
@@ -169,11 +170,14 @@ fn drop_capabilities() -> Result<(), Errno> {
     rustix::thread::set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })
 }
 
-/// As a program expects them: the runtime of this executable ignores SIGPIPE, and process 1 holds SIGCHLD back.
+/// As a program expects them: what we ignore, or were told to ignore by whoever started us, would be ignored by it too.
 fn reset_signals() -> std::io::Result<()> {
     // SAFETY: the set is initialised by sigemptyset before it is read.
     unsafe {
-        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        for signal in 1..=libc::SIGRTMAX() {
+            // Some cannot be changed, and are as they should be.
+            libc::signal(signal, libc::SIG_DFL);
+        }
         let mut none = std::mem::zeroed();
         libc::sigemptyset(&mut none);
         match libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut()) {
@@ -217,9 +221,7 @@ impl<'a> Program<'a> {
     fn start(&self) -> Result<Infallible, Errno> {
         let mut reason = Errno::NOENT;
         for path in &self.paths {
-            // SAFETY: both arrays end with a null pointer, and what they point to is borrowed for as long as `self` lives.
-            unsafe { libc::execve(path.as_ptr(), self.arguments.as_ptr(), self.environment.as_ptr()) };
-            match Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO) {
+            match self.execute(path) {
                 Errno::NOENT | Errno::NOTDIR => {}
                 // Perhaps another one further down the path may be started.
                 Errno::ACCESS => reason = Errno::ACCESS,
@@ -227,6 +229,23 @@ impl<'a> Program<'a> {
             }
         }
         Err(reason)
+    }
+
+    fn execute(&self, path: &CStr) -> Errno {
+        let mut patience = 50;
+        loop {
+            // SAFETY: both arrays end with a null pointer, and what they point to is borrowed for as long as `self` lives.
+            unsafe { libc::execve(path.as_ptr(), self.arguments.as_ptr(), self.environment.as_ptr()) };
+            match Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::IO) {
+                // Somewhere a new process of the worker's still has the descriptor by which this program was written, until
+                // it becomes what it was made for.
+                Errno::TXTBSY if patience > 0 => {
+                    patience -= 1;
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                other => return other,
+            }
+        }
     }
 }
 

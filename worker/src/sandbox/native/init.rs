@@ -164,11 +164,12 @@ impl<'a> Ready<'a> {
                 [PollFd::new(&self.children, PollFlags::IN), PollFd::from_borrowed_fd(socket, PollFlags::IN)];
             let watched = if listening { &mut events[..] } else { &mut events[..1] };
             let patience = patience.and_then(|patience| Timespec::try_from(patience).ok());
-            let woken = match poll(watched, patience.as_ref()) {
-                Err(Errno::INTR) => continue,
-                other => other.map_err(failed("waiting for the program"))?,
-            };
-            if woken == 0 {
+            match poll(watched, patience.as_ref()) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(failed("waiting for the program")(error)),
+            }
+            // At every turn: a guest may see to it that there is always something else.
+            if deadline.is_some_and(|deadline| deadline <= now_ns()) {
                 // Its time began when the program did, a moment after we began to wait.
                 self.guest.listen()?;
                 let due = self.guest.told.began_ns.unwrap_or(0).saturating_add(wall_ns);

@@ -166,6 +166,15 @@ impl Shared {
     }
 }
 
+impl Drop for Shared {
+    fn drop(&mut self) {
+        if !self.ending.is_empty() {
+            // We end before our runs do. Whoever finds our place abandoned removes what is left of them.
+            self.tenancy.leave();
+        }
+    }
+}
+
 async fn sweep_for_ever(shared: std::sync::Weak<Shared>) {
     loop {
         tokio::time::sleep(SWEEP_EVERY).await;

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use tokio::io::unix::AsyncFd;
 use tribunal_shared::config::SandboxSettings;
@@ -19,6 +20,8 @@ use crate::sandbox::{SandboxError, guest};
 
 /// A zygote that has not built its root by then never will.
 const READY_WITHIN: Duration = Duration::from_secs(10);
+/// One whose run takes longer to die than this is helped.
+const ENDS_WITHIN: Duration = Duration::from_secs(10);
 
 /// Zygotes that wait for an order, by what they show as `/`.
 pub struct Pool {
@@ -152,6 +155,16 @@ impl Zygote {
         Ok(Self { root: root.clone(), cgroup, user: guest::fresh_user(), socket, process })
     }
 
+    fn ends_within(&self, patience: Duration) -> bool {
+        let ended = || -> rustix::io::Result<bool> {
+            let pid = rustix::process::Pid::from_child(&self.process);
+            let process = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty())?;
+            let patience = Timespec::try_from(patience).map_err(|_| rustix::io::Errno::INVAL)?;
+            Ok(poll(&mut [PollFd::new(&process, PollFlags::IN)], Some(&patience))? > 0)
+        };
+        ended().unwrap_or(true)
+    }
+
     fn lives(&mut self) -> bool {
         matches!(self.process.try_wait(), Ok(None))
     }
@@ -187,6 +200,10 @@ impl Drop for Zygote {
     fn drop(&mut self) {
         // Both sides of a closed socket know what to do; what it had ready ends with it.
         let _ = rustix::net::shutdown(self.socket.get_ref(), rustix::net::Shutdown::Both);
+        if !self.ends_within(ENDS_WITHIN) {
+            // What it made ends with it even so, by the kernel's hand.
+            let _ = self.process.kill();
+        }
         let _ = self.process.wait();
     }
 }

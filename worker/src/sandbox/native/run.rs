@@ -22,6 +22,8 @@ use crate::sandbox::{Access, Exit, Invocation, Killed, OnOverflow, Outcome, Sand
 
 /// Process 1 has its own timer. If it says nothing for so long after that, something of ours is broken.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(20);
+/// Dying is work, done in the guest's own time. One that has not died by then gets all the time that it needs.
+const DIES_WITHIN: Duration = Duration::from_secs(1);
 const MOST_ENTRIES: usize = 10_000;
 const MIB: u64 = 1 << 20;
 
@@ -136,7 +138,7 @@ impl Place {
                 let bounded = if shared.without.contains(&Defence::WorkspaceLimit) { 0 } else { limit_mb };
                 let mount = mount::tmpfs(bounded, MOST_ENTRIES as u64, "777").map_err(failed)?;
                 mount::restrict(mount.as_fd(), mount::INERT).map_err(failed)?;
-                let mut budget = Budget { bytes: limit_mb * MIB, entries: MOST_ENTRIES };
+                let mut budget = Budget { bytes: limit_mb * MIB, entries: MOST_ENTRIES, only_public: false };
                 copy::tree(workspace, open(&mount).map_err(failed)?.as_fd(), &mut budget)
                     .map_err(|stopped| failed(stopped.errno()))?;
                 Ok(Self::Scratch { mount, limit_mb })
@@ -159,7 +161,7 @@ impl Place {
     fn bring_home(&self, workspace: &Workspace) -> Result<Brought, SandboxError> {
         let Self::Scratch { mount, limit_mb } = self else { return Ok(Brought::Home) };
         let failed = |error: rustix::io::Errno| SandboxError::failed("keeping what was compiled", error);
-        let mut budget = Budget { bytes: limit_mb * MIB, entries: MOST_ENTRIES };
+        let mut budget = Budget { bytes: limit_mb * MIB, entries: MOST_ENTRIES, only_public: false };
         workspace.clear()?;
         match copy::tree(open(mount).map_err(failed)?.as_fd(), workspace.handle(), &mut budget) {
             Ok(()) => Ok(Brought::Home),
@@ -213,6 +215,7 @@ async fn watch(
     };
     let (mut fed, mut stdout_open, mut stderr_open, mut ended) = (false, true, true, None);
     let mut deadline = std::pin::pin!(tokio::time::sleep(limits.wall + ANSWERED_WITHIN));
+    let (mut hurry, mut hurried) = (std::pin::pin!(tokio::time::sleep(limits.wall + DIES_WITHIN)), false);
     let mut buffers = ([0; 16 * 1024], [0; 16 * 1024]);
     while ended.is_none() || stdout_open || stderr_open {
         tokio::select! {
@@ -230,6 +233,10 @@ async fn watch(
                 Answer::Ready => return Err(SandboxError::failed("running a program", "its zygote began anew")),
             },
             () = &mut feeding, if !fed => fed = true,
+            () = &mut hurry, if !hurried => {
+                hurried = true;
+                held.zygote().cgroup.lift_quota();
+            }
             () = &mut deadline => return Err(SandboxError::failed("running a program", "its sandbox does not answer")),
         }
         let overflowed = seen.stdout.overflowed() || seen.stderr.overflowed();
@@ -238,6 +245,7 @@ async fn watch(
             if ended.is_none() {
                 // If it cannot be told, it is dead, and we hear of that.
                 let _ = held.zygote().order(&Order::Kill, &[]);
+                hurry.as_mut().reset(tokio::time::Instant::now() + DIES_WITHIN);
             }
         }
     }
@@ -299,11 +307,11 @@ impl Seen {
     }
 }
 
-/// What is counted for the cgroup, without what was there before; but not less than the largest of its processes, because
-/// what was there before may have gone meanwhile.
+/// What is counted for the cgroup, without what is not the program's own; but not less than the largest of its processes,
+/// because what is not its own may have come or gone since.
 fn peak_memory(used: &Used, largest: u64) -> u64 {
     match used.peak {
-        Some(Peak { whole, before }) => whole.saturating_sub(before).max(largest.min(whole)),
+        Some(Peak { whole, not_own }) => whole.saturating_sub(not_own).max(largest.min(whole)),
         None => largest,
     }
 }

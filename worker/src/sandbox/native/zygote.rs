@@ -42,6 +42,7 @@ fn serve(socket: BorrowedFd<'_>) -> Result<(), Failure> {
         eprintln!("{NAME}: {problem}");
         Failure::new("building the filter of system calls", Errno::INVAL)
     })?;
+    set_signals();
     // For people who look at a list of processes; it would say `exe`.
     rustix::thread::set_name(c"tribunal-zygote").map_err(failed("naming itself"))?;
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(failed("hiding from debuggers"))?;
@@ -91,5 +92,17 @@ fn serve(socket: BorrowedFd<'_>) -> Result<(), Failure> {
             return Ok(());
         }
         first = false;
+    }
+}
+
+/// The worker is told to stop, and says so by closing the socket when its runs are over; those who tell it may tell the
+/// whole group. And children must be waited for, whatever the one who started us thought of them.
+fn set_signals() {
+    // SAFETY: no handler is installed, so nothing runs at an odd moment.
+    unsafe {
+        for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP] {
+            libc::signal(signal, libc::SIG_IGN);
+        }
+        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
     }
 }
