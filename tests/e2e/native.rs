@@ -60,6 +60,21 @@ async fn a_zygote_that_dies_is_replaced_and_its_run_is_no_verdict() {
     assert_eq!(result.status, ExecutionStatus::AllPassed, "{result:?}");
 }
 
+#[tokio::test]
+async fn a_signal_to_all_its_processes_stops_a_worker_and_no_run() {
+    let mut fleet = Fleet::started_on(Ground::Host).await;
+    let worker = fleet.worker(0).pid();
+    let id = fleet.client.submit(sleeping()).await.unwrap();
+    eventually("the program sleeps", || zygotes(worker).into_iter().any(runs_sleep));
+    for process in zygotes(worker).into_iter().chain([worker]) {
+        assert!(Command::new("kill").args(["-TERM", &process.to_string()]).status().unwrap().success());
+    }
+    assert_eq!(fleet.worker(0).wait().code(), Some(0));
+    let result = fleet.client.wait(&id, Some(PATIENCE)).await.unwrap().expect("a result");
+    assert!(result.test_results[0].actual_output.ends_with("awake\n"), "{result:?}");
+    assert!(!fleet.logs().contains("our failure"), "{}", fleet.logs());
+}
+
 /// The folders of a worker among the cgroups.
 fn cgroups_of(name: &str) -> Vec<PathBuf> {
     fn search(folder: &Path, name: &str, depth: usize, found: &mut Vec<PathBuf>) {

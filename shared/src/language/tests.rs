@@ -172,6 +172,7 @@ fn a_class_name_that_cannot_be_a_file_name_is_not_used() {
     assert_eq!(classes(&format!("public class {longest} {{}}")), (longest.clone(), longest.clone()));
     assert_eq!(classes(&format!("public class {longest}C {{}}")), ("Solution".into(), "Solution".into()));
     assert_eq!(classes(&format!("public class {longest}C {{}} class A {{}}")), ("A".into(), "A".into()));
+    assert_eq!(classes(&format!("package {}; class A {{}}", "p".repeat(1001))), ("A".into(), "A".into()));
 }
 
 #[test]
