@@ -55,8 +55,6 @@ fn masked_by(defence: Defence) -> &'static [Defence] {
 struct Probe {
     run: Run,
     holds: Box<dyn Fn(&Outcome) -> bool>,
-    /// In a row, each of which must hold.
-    times: usize,
 }
 
 /// The probe's own word for it is `True`.
@@ -67,7 +65,7 @@ fn says_true(expression: &str) -> Probe {
          def raised(action):\n    try: action()\n    except OSError: return True\n\
          print(bool({expression}))"
     );
-    Probe { run: Run::python(&code), holds: Box::new(|outcome| text(&outcome.stdout.bytes) == "True\n"), times: 1 }
+    Probe { run: Run::python(&code), holds: Box::new(|outcome| text(&outcome.stdout.bytes) == "True\n") }
 }
 
 /// It is in a namespace of its own, and not in the host's.
@@ -92,14 +90,10 @@ fn probe(defence: Defence) -> Probe {
                 ..Run::bash("while :; do :; done")
             },
             holds: Box::new(|outcome| outcome.cpu < Duration::from_millis(160)),
-            times: 1,
         },
-        // Whatever is left dies soon with its namespace. It must have died before we say that the run is over, so it is
-        // looked for at once, and often enough to meet it.
         EndOfEverybody => Probe {
-            run: Run::bash("for _ in {1..3}; do (setsid sleep 60 <&- >&- 2>&- &); done"),
+            run: Run::bash("setsid sleep 3 <&- >&- 2>&- &"),
             holds: Box::new(|_| processes_in(&own_cgroup()) == 0),
-            times: 50,
         },
         FileSizeLimit => says_true("resource.getrlimit(resource.RLIMIT_FSIZE)[1] != resource.RLIM_INFINITY"),
         IpcNamespace => own_namespace("ipc"),
@@ -108,7 +102,6 @@ fn probe(defence: Defence) -> Probe {
         MemoryLimit => Probe {
             run: Run { limits: RunLimits { memory_mb: 32, ..LIMITS }, ..Run::python("x = b'x' * (100 << 20)") },
             holds: Box::new(|outcome| outcome.oom),
-            times: 1,
         },
         NetworkNamespace => own_namespace("net"),
         NoNewPrivileges => says_true("int(status['NoNewPrivs']) == 1"),
@@ -129,7 +122,6 @@ fn probe(defence: Defence) -> Probe {
                 ..Run::python("import os, time\nfor _ in range(20):\n    if os.fork() == 0: time.sleep(60)")
             },
             holds: Box::new(|outcome| outcome.exit != Exit::Code(0)),
-            times: 1,
         },
         ReadOnlyRoot => says_true("os.statvfs('/').f_flag & os.ST_RDONLY and os.statvfs('/usr').f_flag & os.ST_RDONLY"),
         ReadOnlyWorkspace => says_true("os.statvfs('/workspace').f_flag & os.ST_RDONLY"),
@@ -149,7 +141,6 @@ fn probe(defence: Defence) -> Probe {
         WorkspaceLimit => Probe {
             run: Run::python("for n in range(25): open(str(n), 'wb').write(b'x' * (4 << 20))").writing(),
             holds: Box::new(|outcome| outcome.exit != Exit::Code(0)),
-            times: 1,
         },
     }
 }
@@ -183,14 +174,11 @@ pub async fn run(only: Option<&str>) -> Report {
 
 /// Whether the probe finds the defence in place; if not, what it found. That no run can be made at all is noticed as well.
 async fn look(ground: &Ground, defence: Defence) -> Result<(), String> {
-    let Probe { run, holds, times } = probe(defence);
+    let Probe { run, holds } = probe(defence);
     let workspace = ground.workspace().await;
-    for _ in 0..times {
-        match ground.try_in(&workspace, run.clone()).await {
-            Ok(outcome) if holds(&outcome) => {}
-            Ok(outcome) => return Err(format!("{outcome:?}")),
-            Err(error) => return Err(error.to_string()),
-        }
+    match ground.try_in(&workspace, run).await {
+        Ok(outcome) if holds(&outcome) => Ok(()),
+        Ok(outcome) => Err(format!("{outcome:?}")),
+        Err(error) => Err(error.to_string()),
     }
-    Ok(())
 }

@@ -48,6 +48,10 @@ pub fn live(
     };
     let served = told.is_ok();
     let heard = send(socket, &told.unwrap_or_else(Answer::from), &[]).is_ok();
+    if birth.without.contains(&Defence::EndOfEverybody) {
+        // Our own end would be theirs.
+        while wait(WaitOptions::empty()).is_ok() {}
+    }
     if served && heard { SERVED } else { NOT_SERVED }
 }
 
