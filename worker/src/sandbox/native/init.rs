@@ -25,6 +25,9 @@ use super::{Defence, confine, enter, mount as mounts};
 pub const SERVED: i32 = 0;
 const NOT_SERVED: i32 = 1;
 const WORKSPACE: &str = "/workspace";
+const SCRATCH: [&str; 2] = ["/tmp", "/dev/shm"];
+/// What is mounted for a run, but for its workspace: no setuid bits, no devices, no programs.
+const INERT: MountFlags = MountFlags::NOSUID.union(MountFlags::NODEV).union(MountFlags::NOEXEC);
 
 /// The life of process 1, to its exit code.
 pub fn live(
@@ -87,12 +90,11 @@ impl<'a> Ready<'a> {
         if !birth.without.contains(&Defence::UtsNamespace) {
             rustix::system::sethostname(b"sandbox").map_err(failed("naming the host"))?;
         }
-        let inert = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
         // Only processes, and only those of one's own user: not a word about the machine.
         let shown = if birth.without.contains(&Defence::OwnProc) { c"" } else { c"subset=pid,hidepid=2" };
-        mount("proc", "/proc", "proc", inert, shown).map_err(failed("mounting /proc"))?;
-        for scratch in ["/tmp", "/dev/shm"] {
-            mount("tmpfs", scratch, "tmpfs", inert, Some(&*scratch_options(birth.tmp_mb, birth)))
+        mount("proc", "/proc", "proc", INERT, shown).map_err(failed("mounting /proc"))?;
+        for scratch in SCRATCH {
+            mount("tmpfs", scratch, "tmpfs", INERT, Some(&*scratch_options(birth.tmp_mb, birth)))
                 .map_err(failed("mounting scratch space"))?;
         }
         let rules = match birth.without.contains(&Defence::Landlock) {
@@ -302,9 +304,8 @@ fn scratch_options(megabytes: u64, birth: &Birth) -> std::ffi::CString {
 }
 
 fn resize_scratch(megabytes: u64, birth: &Birth) -> Result<(), Errno> {
-    let inert = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
-    ["/tmp", "/dev/shm"].into_iter().try_for_each(|scratch| {
-        rustix::mount::mount_remount(scratch, inert, scratch_options(megabytes, birth).as_c_str())
+    SCRATCH.into_iter().try_for_each(|scratch| {
+        rustix::mount::mount_remount(scratch, INERT, scratch_options(megabytes, birth).as_c_str())
     })
 }
 
