@@ -32,6 +32,10 @@ readonly BENCH_PACKAGES=(
 )
 readonly BUILD_PACKAGES=(cc build-essential)
 readonly COMPOSE_PACKAGES=(docker-compose docker-compose)
+readonly DEPLOY_PACKAGES=(
+    kubectl kubernetes-client
+    /usr/bin/python3 python3
+)
 readonly MACHINE_PACKAGES=(
     qemu-system-x86_64 qemu-system-x86
     genext2fs genext2fs
@@ -58,6 +62,11 @@ require_packages() {
 require_cargo() {
     command -v cargo >/dev/null || die "cargo is missing: install Rust with rustup, see rust-lang.org/tools/install"
     require_packages "${BUILD_PACKAGES[@]}"
+}
+
+# Debian splits off the part of Python that a virtual environment is made with; it brings no program of its own.
+require_venv() {
+    /usr/bin/python3 -c 'import ensurepip' 2>/dev/null || require_packages '' python3-venv
 }
 
 require_nextest() {

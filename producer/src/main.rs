@@ -11,6 +11,6 @@ const LOGGED: &str = "warn,lapin=off,tribunal_worker::run=off,tribunal_worker::s
 fn main() -> ExitCode {
     tribunal_worker::sandbox::native::serve_if_zygote();
     let arguments = Arguments::parse_or_exit();
-    tribunal_shared::telemetry::init(LOGGED);
+    tribunal_shared::telemetry::init(LOGGED, None);
     cli::main(arguments)
 }

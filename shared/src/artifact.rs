@@ -85,6 +85,7 @@ impl Artifact {
             total_timeout_ms: None,
             memory_limit_mb: None,
             cpu_limit: None,
+            priority: None,
             metadata: Map::new(),
         })
     }

@@ -41,6 +41,8 @@ pub struct Settings {
 pub struct QueueSettings {
     pub url: String,
     pub name: String,
+    #[serde(deserialize_with = "words")]
+    pub separate: Vec<String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -57,6 +59,9 @@ pub struct WorkerSettings {
     slots: usize,
     pub max_attempts: u32,
     pub grace_s: u64,
+    #[serde(deserialize_with = "words")]
+    pub languages: Vec<String>,
+    pub listen: String,
 }
 
 impl WorkerSettings {
@@ -259,7 +264,25 @@ impl Settings {
             return Err("sandbox.native.cgroup: must be a relative path like tribunal or a/b".into());
         }
         Root::parse(&native.root).map_err(|problem| format!("sandbox.native.root: {problem}"))?;
-        Languages::new(self.languages.clone()).map_err(|error| error.to_string())?;
+        let languages = Languages::new(self.languages.clone()).map_err(|error| error.to_string())?;
+        self.check_bindings(&languages)
+    }
+
+    /// Names, not aliases: they are parts of the names of queues.
+    fn check_bindings(&self, languages: &Languages) -> Result<(), String> {
+        let is_name = |name: &String| languages.iter().any(|language| language.name() == name);
+        if let Some(unknown) = self.queue.separate.iter().find(|name| !is_name(name)) {
+            return Err(format!("queue.separate: {unknown:?} is not the name of a language"));
+        }
+        if let Some(shared) = self.worker.languages.iter().find(|name| !self.queue.separate.contains(name)) {
+            return Err(format!(
+                "worker.languages: {shared:?} has no queue of its own; add it to queue.separate, for producers too"
+            ));
+        }
+        let listen = &self.worker.listen;
+        if !listen.is_empty() && listen.parse::<std::net::SocketAddr>().is_err() {
+            return Err(format!("worker.listen: {listen:?} is no address like 127.0.0.1:9100"));
+        }
         Ok(())
     }
 
@@ -334,6 +357,22 @@ fn explain(error: ConfigError) -> String {
 /// An enum's variant. Through a string, because the error then names the variants that there are.
 fn word<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     T::deserialize(String::deserialize(deserializer)?.into_deserializer())
+}
+
+/// A list of words, or a text with commas: a variable can only be text.
+fn words<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "must be a list of words")]
+    enum Words {
+        List(Vec<String>),
+        Text(String),
+    }
+    Ok(match Words::deserialize(deserializer)? {
+        Words::List(words) => words,
+        Words::Text(text) => {
+            text.split(',').map(|word| word.trim().to_owned()).filter(|word| !word.is_empty()).collect()
+        }
+    })
 }
 
 #[cfg(test)]

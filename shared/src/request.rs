@@ -34,6 +34,9 @@ pub struct ExecutionRequest {
     pub memory_limit_mb: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_limit: Option<f64>,
+    /// `low`, `normal` or `high`; as text, so that another word is answered by validation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<String>,
     #[serde(default, deserialize_with = "small_object", skip_serializing_if = "serde_json::Map::is_empty")]
     pub metadata: serde_json::Map<String, serde_json::Value>,
 }
@@ -189,6 +192,38 @@ impl fmt::Display for RequestId {
     }
 }
 
+/// Which requests are served first. High ones overtake; low ones are slow under load, but never starved.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Priority {
+    High,
+    #[default]
+    Normal,
+    Low,
+}
+
+impl Priority {
+    /// The most urgent first.
+    pub const ALL: [Self; 3] = [Self::High, Self::Normal, Self::Low];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::High => "high",
+            Self::Normal => "normal",
+            Self::Low => "low",
+        }
+    }
+
+    /// Of a hundred and five turns, how many it gets when all priorities have work.
+    pub fn weight(self) -> u32 {
+        match self {
+            Self::High => 80,
+            Self::Normal => 20,
+            Self::Low => 5,
+        }
+    }
+}
+
 /// A request that passed every check. Its fields are private: the only way to one is [`Job::check`].
 #[derive(Debug, Clone)]
 pub struct Job {
@@ -197,6 +232,7 @@ pub struct Job {
     language: Arc<Language>,
     tests: Vec<Test>,
     limits: Limits,
+    priority: Priority,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -261,6 +297,7 @@ impl Job {
             problems.add::<()>("cpu_limit", format!("{cpus} is not more than 0 and at most {}", limits.cpu.max));
         }
         let tests = problems.check_tests(request.test_cases, least_ms, limits);
+        let priority = problems.check_priority(request.priority.as_deref());
         let language = languages.get(&request.language);
 
         match (id, language, timeout_ms, memory_mb) {
@@ -275,6 +312,7 @@ impl Job {
                     memory_mb,
                     cpus,
                 },
+                priority,
             }),
             (_, None, ..) if problems.0.is_empty() => Err(Rejection::UnsupportedLanguage(excerpt(&request.language))),
             (_, language, ..) => {
@@ -305,6 +343,10 @@ impl Job {
 
     pub fn limits(&self) -> Limits {
         self.limits
+    }
+
+    pub fn priority(&self) -> Priority {
+        self.priority
     }
 }
 
@@ -338,6 +380,14 @@ impl Problems {
             Ok(value) if (bounds.min..=bounds.max).contains(&value) => Some(value),
             _ => self.add(field, format!("{value} {unit} is not between {} and {} {unit}", bounds.min, bounds.max)),
         }
+    }
+
+    fn check_priority(&mut self, word: Option<&str>) -> Priority {
+        let Some(word) = word else { return Priority::default() };
+        Priority::ALL.into_iter().find(|priority| priority.as_str() == word).unwrap_or_else(|| {
+            self.add::<()>("priority", format!("{:?} is neither low, normal nor high", excerpt(word)));
+            Priority::default()
+        })
     }
 
     fn check_tests(&mut self, cases: Vec<TestCase>, timeout_ms: u64, limits: &LimitSettings) -> Vec<Test> {

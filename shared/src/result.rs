@@ -15,6 +15,18 @@ pub struct ExecutionResult {
     pub summary: String,
     #[serde(default)]
     pub error_info: Option<ExecutionError>,
+    /// Of a request that was given up: what became of each attempt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attempts: Vec<Attempt>,
+}
+
+/// One time that a worker began a request and did not finish it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attempt {
+    pub attempt: u32,
+    pub worker: String,
+    /// Why it came to nothing.
+    pub end: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +42,8 @@ pub enum ExecutionStatus {
     OutputExceeded,
     /// Ours, or the request's: never a judgement on the program.
     SandboxError,
+    /// Its caller wanted no result any more.
+    Cancelled,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -100,6 +114,7 @@ impl ExecutionStatus {
             Self::MemoryExceeded => "memory_exceeded",
             Self::OutputExceeded => "output_exceeded",
             Self::SandboxError => "sandbox_error",
+            Self::Cancelled => "cancelled",
         }
     }
 }
@@ -163,6 +178,7 @@ impl ExecutionResult {
             compilation_output: None,
             summary,
             error_info,
+            attempts: Vec::new(),
         }
     }
 
@@ -206,9 +222,26 @@ impl ExecutionResult {
     }
 
     /// We failed, and trying again did not help.
-    pub fn gave_up(id: &RequestId, attempts: u32, reason: &str) -> Self {
+    pub fn gave_up(id: &RequestId, attempts: Vec<Attempt>, reason: &str) -> Self {
         let error = ExecutionError::new("SANDBOX_ERROR", reason, "execution");
-        Self::failed(id, 0, format!("Gave up after {attempts} attempts: {reason}"), error)
+        let times = match attempts.len() {
+            1 => "1 attempt".into(),
+            number => format!("{number} attempts"),
+        };
+        Self { attempts, ..Self::failed(id, 0, format!("Gave up after {times}: {reason}"), error) }
+    }
+
+    pub fn cancelled(id: &RequestId) -> Self {
+        Self {
+            request_id: id.to_string(),
+            status: ExecutionStatus::Cancelled,
+            test_results: Vec::new(),
+            total_time_ms: 0,
+            compilation_output: None,
+            summary: "Cancelled".into(),
+            error_info: None,
+            attempts: Vec::new(),
+        }
     }
 
     fn failed(id: &RequestId, total_time_ms: u64, summary: String, error: ExecutionError) -> Self {
@@ -220,6 +253,7 @@ impl ExecutionResult {
             compilation_output: None,
             summary,
             error_info: Some(error),
+            attempts: Vec::new(),
         }
     }
 }

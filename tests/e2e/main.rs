@@ -3,12 +3,20 @@
 #![allow(clippy::unwrap_used)]
 
 mod bounded;
+mod cancel;
 mod forgeries;
 mod images;
+mod lanes;
 mod languages;
+mod memory;
 mod native;
+mod observed;
+mod outages;
+mod poison;
 mod road;
 mod rootfs;
 mod sandbox;
 mod seed;
+mod stopping;
 mod survival;
+mod takeover;

@@ -1,9 +1,13 @@
 //! A fleet for each end-to-end test: its own queue, its own folder, real workers, on the services that `tests/run`
 //! started. Nothing of it is left when it is dropped.
 
+pub mod daemon;
+pub mod rabbit;
+pub mod redis;
 pub mod requests;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -88,7 +92,11 @@ impl Fleet {
     }
 
     pub async fn on(ground: Ground, more: &str) -> Self {
-        let services = Services::from_environment();
+        Self::served_by(Services::from_environment(), ground, more).await
+    }
+
+    /// On services some of which may be the test's own.
+    pub async fn served_by(services: Services, ground: Ground, more: &str) -> Self {
         // Short: a Unix socket or a cgroup name must fit.
         let folder = tempfile::Builder::new().prefix("tribunal-e2e-").tempdir().expect("a temporary folder");
         let path = folder.path().join("tribunal.toml");
@@ -111,6 +119,17 @@ impl Fleet {
         let mut fleet = Self::on(ground, "").await;
         fleet.start_worker();
         fleet
+    }
+
+    /// The answer of a worker that listens there: its status and its text.
+    pub fn ask(port: u16, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("the worker listens");
+        write!(stream, "GET {path} HTTP/1.0\r\n\r\n").expect("the worker reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("the worker answers in UTF-8");
+        let (head, text) = answer.split_once("\r\n\r\n").expect("a head and a body");
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+        (status, text.to_owned())
     }
 
     pub fn settings_file(&self) -> PathBuf {
@@ -170,7 +189,8 @@ impl Fleet {
 impl Drop for Fleet {
     fn drop(&mut self) {
         self.workers.clear();
-        let queues = ["requests", "dead"].map(|kind| format!("{}.{kind}", self.settings.queue.name));
+        let kinds = ["requests", "requests.high", "requests.low", "dead", "parked", "fallen"];
+        let queues = kinds.map(|kind| format!("{}.{kind}", self.settings.queue.name));
         for queue in queues {
             let deleted = Command::new("amqp-delete-queue")
                 .arg(format!("--url={}", self.services.amqp))
@@ -203,11 +223,13 @@ pub fn docker_text(host: &str, image: &str) -> String {
     text
 }
 
-/// A binary of this workspace, built beside this test.
+/// A binary of this workspace, built beside this one.
 pub fn binary(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("this test's path");
-    let path = test.parent().and_then(Path::parent).expect("target/PROFILE/deps").join(name);
-    assert!(path.exists(), "{} is not built: run this through `tests/run e2e`", path.display());
+    let folder = test.parent().expect("target/PROFILE, or the folder deps in it");
+    let folder = if folder.ends_with("deps") { folder.parent().expect("target/PROFILE") } else { folder };
+    let path = folder.join(name);
+    assert!(path.exists(), "{} is not built: run this through `tests/run`", path.display());
     path
 }
 
@@ -219,7 +241,21 @@ pub struct Worker {
 
 impl Worker {
     pub fn start(settings: &Path, environment: &[(&str, &str)]) -> Self {
-        let mut process = Command::new(binary("tribunal-worker"))
+        Self::start_as("tribunal-worker", settings, environment)
+    }
+
+    /// One that dies at a step of a request's life, see `worker/src/failpoint.rs`.
+    pub fn start_failing(settings: &Path, fail_point: &str) -> Self {
+        Self::start_as("tribunal-worker-failing", settings, &[("TEST_FAILPOINT", fail_point)])
+    }
+
+    /// One that sends its traces to a collector, see `worker/src/spans.rs`.
+    pub fn start_exporting(settings: &Path, collector: &str) -> Self {
+        Self::start_as("tribunal-worker-failing", settings, &[("OTEL_EXPORTER_OTLP_ENDPOINT", collector)])
+    }
+
+    fn start_as(name: &str, settings: &Path, environment: &[(&str, &str)]) -> Self {
+        let mut process = Command::new(binary(name))
             .arg("--config")
             .arg(settings)
             .envs(environment.iter().copied())
@@ -252,9 +288,12 @@ impl Worker {
 
     /// Resident memory, in MB.
     pub fn resident_mb(&self) -> f64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("the worker lives");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
-        line.trim().trim_end_matches(" kB").parse::<f64>().expect("a number") / 1024.0
+        memory_kb(self.pid(), "VmRSS:") / 1024.0
+    }
+
+    /// The most there ever was of it.
+    pub fn most_resident_mb(&self) -> f64 {
+        most_resident_kb(self.pid()) / 1024.0
     }
 
     /// `kill -9`.
@@ -266,6 +305,10 @@ impl Worker {
     pub fn signal(&self, name: &str) {
         let sent = Command::new("kill").args([&format!("-{name}"), &self.pid().to_string()]).status();
         assert!(sent.expect("kill runs").success());
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        matches!(self.process.try_wait(), Ok(None))
     }
 
     pub fn wait(&mut self) -> std::process::ExitStatus {
@@ -286,6 +329,17 @@ impl Drop for Worker {
             let _ = self.process.wait();
         }
     }
+}
+
+/// The most memory that a process ever had.
+pub fn most_resident_kb(pid: u32) -> f64 {
+    memory_kb(pid, "VmHWM:")
+}
+
+fn memory_kb(pid: u32, of: &str) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("the process lives");
+    let line = status.lines().find_map(|line| line.strip_prefix(of)).expect("a line of this name");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
 }
 
 /// Asks until it holds, for things that nobody announces.

@@ -13,10 +13,17 @@ pub fn request(language: &str, code: &str, tests: &[(&str, &str)]) -> ExecutionR
         total_timeout_ms: None,
         memory_limit_mb: None,
         cpu_limit: None,
+        priority: None,
         metadata: serde_json::Map::new(),
     }
 }
 
 pub fn test(input: &str, expected: &str) -> TestCase {
     TestCase { input: input.into(), expected_output: expected.into(), ..TestCase::default() }
+}
+
+/// A request for the machine's shell, which sleeps for so many seconds and then answers as expected.
+pub fn sleeping(seconds: f64) -> ExecutionRequest {
+    let code = format!("sleep {seconds}; echo slept");
+    ExecutionRequest { timeout_ms: Some(60_000), ..request("bash", &code, &[("", "slept")]) }
 }

@@ -105,7 +105,7 @@ fn main() -> ExitCode {
         eprintln!("suite: cannot start itself again: {failed}");
         return ExitCode::from(3);
     }
-    tribunal_shared::telemetry::init("error");
+    tribunal_shared::telemetry::init("error", None);
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let report = runtime.block_on(run(arguments.suite));
     report.conclude()

@@ -123,6 +123,7 @@ impl Program {
             total_timeout_ms: None,
             memory_limit_mb: Some(self.memory_mb),
             cpu_limit: Some(self.cpus),
+            priority: None,
             metadata: Map::new(),
         }
     }

@@ -130,17 +130,11 @@ pub struct Court {
 
 impl Court {
     pub fn open(world: World) -> Self {
-        let broker: Arc<dyn Broker> = Arc::new(MemoryBroker::default());
+        let broker: Arc<dyn Broker> = Arc::new(MemoryBroker::new(&world.settings.queue));
         let store: Arc<dyn ResultStore> = Arc::new(MemoryStore::new(&world.settings.store));
         let client = Client::new(Arc::clone(&broker), Arc::clone(&store), &world.settings);
         let (stop, stopped) = oneshot::channel::<()>();
-        let parts = Parts {
-            broker,
-            store,
-            sandbox: Arc::clone(&world.sandbox),
-            settings: world.settings.clone(),
-            name: "suite".into(),
-        };
+        let parts = Parts::new(broker, store, Arc::clone(&world.sandbox), world.settings.clone(), "suite");
         let worker = tokio::spawn(run::run(parts, async move {
             let _ = stopped.await;
         }));

@@ -17,6 +17,12 @@ pub enum Compiled {
     Failed { message: String, stdout: String },
 }
 
+impl Compiled {
+    pub fn is_program(&self) -> bool {
+        matches!(self, Self::Program { .. })
+    }
+}
+
 /// `Ok(None)` for a language that is not compiled.
 pub async fn compile(
     job: &Job,

@@ -5,22 +5,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
+use tracing::{Instrument, debug_span};
 use tribunal_shared::config::SandboxSettings;
 use tribunal_shared::request::{Job, Test};
 use tribunal_shared::result::{ExecutionResult, TestResult};
 use tribunal_shared::store::Event;
 
 use crate::compile::{Compiled, compile};
+use crate::failpoint::{self, Point};
+use crate::metrics;
 use crate::sandbox::{Access, Exit, Invocation, OnOverflow, Outcome, RunLimits, Sandbox, SandboxError, Workspace};
+use crate::slots::Slots;
 use crate::verdict;
 
 pub struct Judge<'a> {
     pub sandbox: &'a dyn Sandbox,
     pub settings: &'a SandboxSettings,
     /// What runs at once on this worker, over all requests.
-    pub slots: &'a Semaphore,
-    pub slot_count: usize,
+    pub slots: &'a Slots,
 }
 
 pub enum Built {
@@ -55,6 +58,7 @@ impl Judge<'_> {
             }
             Built::Program(program) => program,
         };
+        failpoint::reach(Point::Compiled, Some(job.id()));
         if program.compiler_output.is_some() {
             let _ = progress.send(Event::Compiled { time_ms: elapsed_ms() });
         }
@@ -68,10 +72,18 @@ impl Judge<'_> {
         self.sandbox.prepare(job.language()).await?;
         let commands = job.language().commands(job.code(), job.limits().memory_mb);
         let workspace = self.sandbox.workspace(job.id()).await?;
+        failpoint::reach(Point::Workspace, Some(job.id()));
         workspace.write(&commands.source_file, job.code().as_bytes())?;
         let compiled = {
-            let _slot = self.slot().await;
-            compile(job, &commands, &workspace, self.sandbox, self.settings).await?
+            let _slot = self.slots.take(job.priority()).await;
+            let began = Instant::now();
+            let compiled = compile(job, &commands, &workspace, self.sandbox, self.settings)
+                .instrument(debug_span!("compile"))
+                .await?;
+            if let Some(compiled) = &compiled {
+                metrics::compiled(job.language().name(), compiled.is_program(), began.elapsed());
+            }
+            compiled
         };
         let compiler_output = match compiled {
             None => None,
@@ -79,10 +91,6 @@ impl Judge<'_> {
             Some(Compiled::Program { output }) => Some(output),
         };
         Ok(Built::Program(Program { workspace, command: commands.run, compiler_output }))
-    }
-
-    async fn slot(&self) -> tokio::sync::SemaphorePermit<'_> {
-        self.slots.acquire().await.expect("the semaphore is never closed")
     }
 
     /// In parallel where slots are free, in order in the result. A request never stands in line more often than there
@@ -100,7 +108,8 @@ impl Judge<'_> {
         let runs = (0..total).map(|index| {
             let test = &job.tests()[index];
             async move {
-                let mut result = self.run_test(job, test, program, budget).await?;
+                let mut result =
+                    self.run_test(job, test, program, budget).instrument(debug_span!("test", index)).await?;
                 output.keep(&mut result.actual_output);
                 let _ = progress.send(Event::Test {
                     index,
@@ -114,7 +123,7 @@ impl Judge<'_> {
             }
             .boxed()
         });
-        stream::iter(runs).buffered(self.slot_count).try_collect().await
+        stream::iter(runs).buffered(self.slots.count()).try_collect().await
     }
 
     async fn run_test(
@@ -124,11 +133,13 @@ impl Judge<'_> {
         program: &Program,
         budget: &Budget,
     ) -> Result<TestResult, SandboxError> {
-        let _slot = self.slot().await;
+        let _slot = self.slots.take(job.priority()).await;
         let Some(timeout) = budget.allow(test.timeout) else {
             return Ok(verdict::out_of_time(test));
         };
+        failpoint::reach(Point::TestStarted, Some(job.id()));
         let outcome = self.run(job, program, test.input.as_bytes(), timeout).await?;
+        failpoint::reach(Point::TestEnded, Some(job.id()));
         budget.spend(outcome.wall);
         Ok(verdict::of_test(test, timeout, outcome))
     }

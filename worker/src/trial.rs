@@ -1,12 +1,12 @@
 //! A program run once, without a test: the road of a judgement, up to the facts.
 
-use tokio::sync::Semaphore;
 use tribunal_shared::config::SandboxSettings;
 use tribunal_shared::request::Job;
 use tribunal_shared::result::TestStatus;
 
 use crate::judge::{Built, Judge};
 use crate::sandbox::{Outcome, Sandbox, SandboxError};
+use crate::slots::Slots;
 use crate::verdict;
 
 pub use crate::verdict::signal_name;
@@ -30,8 +30,8 @@ pub async fn run(
     sandbox: &dyn Sandbox,
     settings: &SandboxSettings,
 ) -> Result<Trial, SandboxError> {
-    let slots = Semaphore::new(1);
-    let judge = Judge { sandbox, settings, slots: &slots, slot_count: 1 };
+    let slots = Slots::new(1);
+    let judge = Judge { sandbox, settings, slots: &slots };
     let program = match judge.build(job).await? {
         Built::Failed { message, stdout } => return Ok(Trial::NotCompiled { message, stdout }),
         Built::Program(program) => program,

@@ -57,13 +57,17 @@ async fn queue(settings: &Settings) -> Check {
     }
 }
 
-fn told(Depth { ready, dead, consumers }: Depth) -> String {
+fn told(Depth { ready, dead, parked, consumers, .. }: Depth) -> String {
     let workers = match consumers {
         0 => "no worker connected: submissions will wait until one is started".into(),
         1 => "1 worker connected".into(),
         _ => format!("{consumers} workers connected"),
     };
-    format!("{ready} requests waiting, {dead} dead letters, {workers}")
+    let parked = match parked {
+        0 => String::new(),
+        _ => format!("{parked} parked for a newer version, "),
+    };
+    format!("{ready} requests waiting, {dead} dead letters, {parked}{workers}")
 }
 
 async fn store(settings: &Settings) -> Check {
@@ -110,7 +114,7 @@ fn report(checks: &[Check], fleet: bool, here: bool) -> String {
         .collect();
     let verdict = |works: bool| if works { "works" } else { "does not work" };
     lines.push(String::new());
-    lines.push(format!("tribunal submit, result, watch: {}", verdict(fleet)));
+    lines.push(format!("tribunal submit, result, watch, cancel, fleet, dead: {}", verdict(fleet)));
     lines.push(format!("tribunal judge, run: {}", verdict(here)));
     lines.push(format!("tribunal-worker: {}\n", verdict(fleet && here)));
     lines.join("\n")
@@ -132,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_fleet_without_workers_is_no_failure_but_said() {
-        let depth = |consumers| Depth { ready: 2, dead: 0, consumers };
+        let depth = |consumers| Depth { ready: 2, consumers, ..Depth::default() };
         assert_eq!(told(depth(3)), "2 requests waiting, 0 dead letters, 3 workers connected");
         assert!(told(depth(1)).ends_with("1 worker connected"));
         assert!(told(depth(0)).ends_with("no worker connected: submissions will wait until one is started"));
@@ -154,7 +158,7 @@ mod tests {
         assert_eq!(
             report(&checks, true, false),
             "✓ RabbitMQ: amqp://host/\n✗ Docker: cannot\\u{1b} reach it\n\n\
-             tribunal submit, result, watch: works\ntribunal judge, run: does not work\ntribunal-worker: does not work\n"
+             tribunal submit, result, watch, cancel, fleet, dead: works\ntribunal judge, run: does not work\ntribunal-worker: does not work\n"
         );
     }
 }

@@ -43,7 +43,8 @@ impl Embedded {
     pub fn new(mut settings: Settings) -> Self {
         // When we are told to stop, nobody waits for the result any more.
         settings.worker.grace_s = 0;
-        Self { broker: Arc::new(MemoryBroker::default()), store: Arc::new(MemoryStore::new(&settings.store)), settings }
+        let (broker, store) = (MemoryBroker::new(&settings.queue), MemoryStore::new(&settings.store));
+        Self { broker: Arc::new(broker), store: Arc::new(store), settings }
     }
 
     pub fn client(&self) -> Client {
@@ -62,13 +63,7 @@ impl Embedded {
         signals.or(async { Ok(sandbox.prepare(language).await?) }).await?;
 
         let (stop, stopped) = oneshot::channel::<()>();
-        let parts = Parts {
-            broker: self.broker,
-            store: self.store,
-            sandbox: Arc::clone(&sandbox),
-            settings: self.settings,
-            name: NAME.into(),
-        };
+        let parts = Parts::new(self.broker, self.store, Arc::clone(&sandbox), self.settings, NAME);
         let worker = tokio::spawn(run::run(parts, async move {
             let _ = stopped.await;
         }));

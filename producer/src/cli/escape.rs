@@ -1,5 +1,7 @@
 //! Text that nobody has read, made safe to show: it can neither drive the terminal nor pass for text of ours.
 
+use std::fmt::Write as _;
+
 /// On one line, every invisible character and every backslash as an escape: different texts look different.
 pub fn line(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -19,6 +21,22 @@ pub fn block(text: &str) -> String {
         match c {
             '\n' | '\t' => shown.push(c),
             _ => push(&mut shown, c),
+        }
+    }
+    shown
+}
+
+/// JSON that means the same, with every invisible character as JSON's own escape. JSON has them in strings only, except
+/// for the ends of lines.
+pub fn json(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c != '\n' && (c.is_control() || is_format(c)) {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(shown, "\\u{unit:04x}");
+            }
+        } else {
+            shown.push(c);
         }
     }
     shown
@@ -68,6 +86,14 @@ mod tests {
     fn the_direction_of_writing_cannot_be_turned() {
         assert_eq!(line("\u{202e}abc"), "\\u{202e}abc");
         assert_eq!(block("a\u{2066}b\u{2069}"), "a\\u{2066}b\\u{2069}");
+    }
+
+    #[test]
+    fn json_means_the_same_and_drives_no_terminal() {
+        let text = "\x1b[2J\u{9b}1m\u{7f}\u{202e}\u{e0001}größer\n";
+        let shown = json(&serde_json::to_string_pretty(&[text]).unwrap());
+        assert_eq!(shown, "[\n  \"\\u001b[2J\\u009b1m\\u007f\\u202e\\udb40\\udc01größer\\n\"\n]");
+        assert_eq!(serde_json::from_str::<[String; 1]>(&shown).unwrap(), [text]);
     }
 
     #[test]

@@ -13,9 +13,11 @@ use super::escape;
 use super::load::LoadError;
 use crate::client::SubmitError;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// In the order of gravity.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Exit {
     Success = 0,
+    /// Judged; or, to who wanted to stop that, too late.
     NotAllPassed = 1,
     BadRequest = 2,
     Infrastructure = 3,
@@ -36,7 +38,8 @@ impl Exit {
             | ExecutionStatus::RuntimeError
             | ExecutionStatus::Timeout
             | ExecutionStatus::MemoryExceeded
-            | ExecutionStatus::OutputExceeded => Self::NotAllPassed,
+            | ExecutionStatus::OutputExceeded
+            | ExecutionStatus::Cancelled => Self::NotAllPassed,
         }
     }
 }
@@ -135,7 +138,7 @@ impl From<SubmitError> for Failure {
             SubmitError::Rejected(rejection) => Self::Rejected(rejection),
             SubmitError::TooLarge { .. } | SubmitError::Conflict(_) => Self::Usage(error.to_string()),
             SubmitError::Queue(error) => error.into(),
-            SubmitError::Store(error) => error.into(),
+            SubmitError::Store(error) => Self::Infrastructure(error.to_string()),
         }
     }
 }
@@ -200,7 +203,7 @@ mod tests {
         let unsupported = Rejection::UnsupportedLanguage("cobol".into());
         assert_eq!(Exit::of(&ExecutionResult::rejected(&id, &unsupported)), Exit::BadRequest);
         assert_eq!(Exit::of(&ExecutionResult::invalid(&id, "code: is empty")), Exit::BadRequest);
-        assert_eq!(Exit::of(&ExecutionResult::gave_up(&id, 3, "no daemon")), Exit::Infrastructure);
+        assert_eq!(Exit::of(&ExecutionResult::gave_up(&id, Vec::new(), "no daemon")), Exit::Infrastructure);
     }
 
     #[test]
@@ -214,7 +217,7 @@ mod tests {
             (SubmitError::TooLarge { bytes: 2, limit: 1 }, Exit::BadRequest),
             (SubmitError::Queue(QueueError::UnknownScheme { address: address() }), Exit::BadRequest),
             (SubmitError::Queue(down), Exit::Infrastructure),
-            (SubmitError::Store(gone), Exit::Infrastructure),
+            (SubmitError::Store(gone.into()), Exit::Infrastructure),
         ] {
             let text = error.to_string();
             assert_eq!(Failure::from(error).exit(), exit, "{text}");

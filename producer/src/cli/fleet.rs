@@ -1,66 +1,222 @@
-//! The way to the fleet: a client on the configured queue and store.
+//! `tribunal fleet`: the workers, and what waits for them.
 
-use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::time::timeout;
-use tribunal_shared::address;
-use tribunal_shared::config::{Settings, StoreSettings};
-use tribunal_shared::queue::memory::MemoryBroker;
-use tribunal_shared::queue::{self, Broker};
-use tribunal_shared::store::{self, ResultStore, StoreError};
+use comfy_table::{Cell, CellAlignment, Color, Row};
+use serde::Serialize;
+use tokio::time::MissedTickBehavior;
+use tribunal_shared::config::Settings;
+use tribunal_shared::queue::Depth;
+use tribunal_shared::store::WorkerStatus;
 
-use super::ANSWER_WITHIN;
-use super::exit::Failure;
+use super::args::Fleet;
+use super::exit::{Exit, Failure};
+use super::signals::Signals;
+use super::{connect, escape, moment, output, render};
 use crate::client::Client;
 
-/// To submit and to ask.
-pub async fn client(settings: &Settings) -> Result<Client, Failure> {
-    refuse_memory("queue.url", "--queue-url", &settings.queue.url)?;
-    refuse_memory("store.url", "--store-url", &settings.store.url)?;
-    let broker = queue::connect(&settings.queue)?;
-    Ok(Client::new(broker, store(&settings.store).await?, settings))
+const LONGEST_NAME: usize = 60;
+const LONGEST_REASON: usize = 200;
+
+/// What is seen in one look.
+#[derive(Serialize)]
+struct View {
+    workers: Vec<WorkerStatus>,
+    queues: Vec<Lanes>,
+    /// Over all queues.
+    waiting: u64,
+    dead: u64,
+    parked: u64,
 }
 
-/// Only to ask, for which the queue need not be there.
-pub async fn reader(settings: &Settings) -> Result<Client, Failure> {
-    refuse_memory("store.url", "--store-url", &settings.store.url)?;
-    let nothing: Arc<dyn Broker> = Arc::new(MemoryBroker::default());
-    Ok(Client::new(nothing, store(&settings.store).await?, settings))
+/// What waits in a queue, by priority.
+#[derive(Debug, Default, PartialEq, Serialize)]
+struct Lanes {
+    queue: String,
+    high: u64,
+    normal: u64,
+    low: u64,
 }
 
-pub async fn store(settings: &StoreSettings) -> Result<Arc<dyn ResultStore>, StoreError> {
-    timeout(ANSWER_WITHIN, store::connect(settings)).await.unwrap_or_else(|_| {
-        Err(StoreError::Unreachable {
-            what: "the store",
-            address: address::without_credentials(&settings.url),
-            reason: format!("no answer within {} s", ANSWER_WITHIN.as_secs_f32()),
-        })
-    })
-}
-
-fn refuse_memory(key: &str, flag: &str, url: &str) -> Result<(), Failure> {
-    if address::scheme(url) != "memory" {
-        return Ok(());
+pub async fn run(arguments: Fleet, settings: &Settings) -> Result<Exit, Failure> {
+    let client = connect::client(settings).await?;
+    let Some(every) = arguments.every() else {
+        let view = View::of(&client).await?;
+        if arguments.json {
+            output::print_json(&view)?;
+        } else {
+            output::print(&view.text(output::colours()))?;
+        }
+        return Ok(Exit::Success);
+    };
+    match Signals::listen()?.or(watch(&client, every, arguments.json)).await {
+        // There is no other way to end it.
+        Err(Failure::Interrupted) => Ok(Exit::Success),
+        ended => ended,
     }
-    Err(Failure::Usage(format!(
-        "{key} is memory://, which lives within one process only, so no worker would ever see this command's requests \
-         and no command a worker's results. Use `tribunal judge`, or set {key} ({flag}) to where the fleet's is"
-    )))
+}
+
+async fn watch(client: &Client, every: Duration, json: bool) -> Result<Exit, Failure> {
+    let mut rounds = tokio::time::interval(every);
+    rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut seen = false;
+    loop {
+        rounds.tick().await;
+        match View::of(client).await {
+            Ok(view) if json => output::print_json_line(&view)?,
+            Ok(view) if output::is_screen() => output::redraw(&view.text(output::colours()))?,
+            Ok(view) => output::print(&format!("{}\n", view.text(false)))?,
+            // Who watches a fleet wants to see it come back.
+            Err(failure) if seen => failure.print(),
+            Err(failure) => return Err(failure),
+        }
+        seen = true;
+    }
+}
+
+impl View {
+    async fn of(client: &Client) -> Result<Self, Failure> {
+        let (workers, depth) = tokio::join!(client.workers(), client.depth());
+        let Depth { ready, dead, parked, queues, .. } = depth?;
+        Ok(Self { workers: workers?, queues: lanes(queues), waiting: ready, dead, parked })
+    }
+
+    fn text(&self, colours: bool) -> String {
+        let workers = match self.workers.as_slice() {
+            [] => "no worker: what is submitted waits until one is started".to_owned(),
+            workers => worker_table(workers, colours),
+        };
+        let hint = if self.dead > 0 { " (`tribunal dead ls`)" } else { "" };
+        format!(
+            "{workers}\n\n{}\n\n{} waiting, {} dead{hint}, {} parked for a newer version\n",
+            queue_table(&self.queues, colours),
+            self.waiting,
+            self.dead,
+            self.parked
+        )
+    }
+}
+
+/// A queue's name ends with its priority, unless that is normal.
+fn lanes(queues: Vec<(String, u64)>) -> Vec<Lanes> {
+    let mut lanes: Vec<Lanes> = Vec::new();
+    for (name, waiting) in queues {
+        let (queue, priority) = match name.rsplit_once('.') {
+            Some((queue, priority @ ("high" | "low"))) => (queue, priority),
+            _ => (name.as_str(), "normal"),
+        };
+        let known = lanes.iter().position(|lanes| lanes.queue == queue).unwrap_or_else(|| {
+            lanes.push(Lanes { queue: queue.into(), ..Lanes::default() });
+            lanes.len() - 1
+        });
+        let lane = match priority {
+            "high" => &mut lanes[known].high,
+            "low" => &mut lanes[known].low,
+            _ => &mut lanes[known].normal,
+        };
+        *lane += waiting;
+    }
+    lanes
+}
+
+fn worker_table(workers: &[WorkerStatus], colours: bool) -> String {
+    let header = ["WORKER", "HOST", "RUNNING", "SLOTS", "DONE", "HEARD", "VERSION", "LANGUAGES", "STATE"];
+    let mut table = render::table(&header, colours);
+    for numbers in table.column_iter_mut().skip(2).take(4) {
+        numbers.set_cell_alignment(CellAlignment::Right);
+    }
+    for WorkerStatus { report, last_heartbeat_ms, alive } in workers {
+        let name = |text: &str| escape::first_line(text, LONGEST_NAME);
+        let languages = if report.languages.is_empty() { "all".into() } else { name(&report.languages.join(",")) };
+        let (state, colour) = match report.unready.as_str() {
+            _ if !alive => ("lost".into(), Color::Red),
+            "" => ("ready".into(), Color::Green),
+            why => (format!("not ready: {}", escape::first_line(why, LONGEST_REASON)), Color::Yellow),
+        };
+        table.add_row(Row::from(vec![
+            Cell::new(name(&report.name)),
+            Cell::new(name(&report.host)),
+            Cell::new(report.running),
+            Cell::new(report.slots),
+            Cell::new(report.done),
+            Cell::new(format!("{} ago", moment::span(Duration::from_millis(*last_heartbeat_ms)))),
+            Cell::new(name(&report.version)),
+            Cell::new(languages),
+            Cell::new(state).fg(colour),
+        ]));
+    }
+    render::finished(&table)
+}
+
+fn queue_table(queues: &[Lanes], colours: bool) -> String {
+    let mut table = render::table(&["QUEUE", "HIGH", "NORMAL", "LOW"], colours);
+    for numbers in table.column_iter_mut().skip(1) {
+        numbers.set_cell_alignment(CellAlignment::Right);
+    }
+    for Lanes { queue, high, normal, low } in queues {
+        let queue = Cell::new(escape::first_line(queue, LONGEST_NAME));
+        table.add_row(Row::from(vec![queue, Cell::new(high), Cell::new(normal), Cell::new(low)]));
+    }
+    render::finished(&table)
 }
 
 #[cfg(test)]
 mod tests {
+    use tribunal_shared::store::WorkerReport;
+
     use super::*;
 
-    #[tokio::test]
-    async fn memory_is_refused_with_a_remedy() {
-        let mut settings = Settings::defaults();
-        settings.queue.url = "memory://".into();
-        let Err(Failure::Usage(message)) = client(&settings).await else { panic!("accepted") };
-        assert!(message.contains("queue.url") && message.contains("tribunal judge"), "{message}");
+    fn worker(name: &str, unready: &str, alive: bool) -> WorkerStatus {
+        let report = WorkerReport {
+            name: name.into(),
+            host: "h".into(),
+            version: "0.1.0".into(),
+            slots: 4,
+            running: 2,
+            done: 1234,
+            languages: Vec::new(),
+            unready: unready.into(),
+        };
+        WorkerStatus { report, last_heartbeat_ms: 300, alive }
+    }
 
-        settings.store.url = "memory://".into();
-        let Err(Failure::Usage(message)) = reader(&settings).await else { panic!("accepted") };
-        assert!(message.contains("store.url") && message.contains("--store-url"), "{message}");
+    #[test]
+    fn lanes_of_a_queue_stand_together() {
+        let queues = [("t.requests.high", 1), ("t.requests", 2), ("t.requests.low", 3), ("t.go.requests", 4)];
+        let queues = queues.map(|(name, waiting)| (name.to_owned(), waiting)).to_vec();
+        let [first, second] = &lanes(queues)[..] else { panic!("two queues") };
+        assert_eq!(*first, Lanes { queue: "t.requests".into(), high: 1, normal: 2, low: 3 });
+        assert_eq!(*second, Lanes { queue: "t.go.requests".into(), normal: 4, ..Lanes::default() });
+    }
+
+    #[test]
+    fn workers_and_queues_are_tables_and_the_rest_a_line() {
+        let mut bound = worker("b", "no\x1b[2J daemon\nforged", true);
+        bound.report.languages = vec!["go".into(), "c".into()];
+        let view = View {
+            workers: vec![worker("a", "", true), bound, worker("c", "", false)],
+            queues: lanes(vec![("t.requests".into(), 3)]),
+            waiting: 3,
+            dead: 1,
+            parked: 0,
+        };
+        let expected = "\
+WORKER  HOST  RUNNING  SLOTS  DONE      HEARD  VERSION  LANGUAGES  STATE
+a       h           2      4  1234  0.3 s ago  0.1.0    all        ready
+b       h           2      4  1234  0.3 s ago  0.1.0    go,c       not ready: no\\u{1b}[2J daemon
+c       h           2      4  1234  0.3 s ago  0.1.0    all        lost
+
+QUEUE       HIGH  NORMAL  LOW
+t.requests     0       3    0
+
+3 waiting, 1 dead (`tribunal dead ls`), 0 parked for a newer version
+";
+        assert_eq!(view.text(false), expected);
+    }
+
+    #[test]
+    fn a_fleet_without_workers_says_so() {
+        let view = View { workers: Vec::new(), queues: Vec::new(), waiting: 0, dead: 0, parked: 0 };
+        assert!(view.text(false).starts_with("no worker: "));
     }
 }

@@ -6,7 +6,7 @@ use super::args::Judge;
 use super::embedded::Embedded;
 use super::exit::{Exit, Failure};
 use super::progress::Progress;
-use super::{load, result};
+use super::{load, result, trace};
 
 pub async fn run(arguments: Judge, settings: Settings) -> Result<Exit, Failure> {
     let request = match load::load(&arguments.request, &settings) {
@@ -15,7 +15,7 @@ pub async fn run(arguments: Judge, settings: Settings) -> Result<Exit, Failure> 
     };
     let (named, language) = (request.request_id.clone(), settings.languages().get(&request.language));
     let embedded = Embedded::new(settings);
-    let client = embedded.client();
+    let client = embedded.client().with_traceparent(trace::parent());
     // Before the sandbox is started: a bad request needs none.
     let id = match client.submit(request).await {
         Ok(id) => id,

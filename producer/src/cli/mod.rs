@@ -5,6 +5,9 @@
 
 pub mod args;
 mod bench;
+mod cancel;
+mod connect;
+mod dead;
 mod difference;
 mod doctor;
 mod embedded;
@@ -14,6 +17,7 @@ mod fleet;
 mod judge;
 mod languages;
 mod load;
+mod moment;
 mod output;
 mod progress;
 mod render;
@@ -21,6 +25,7 @@ mod result;
 mod run;
 mod signals;
 mod submit;
+mod trace;
 mod watch;
 
 use std::process::ExitCode;
@@ -58,6 +63,9 @@ async fn run(arguments: Arguments) -> Result<Exit, Failure> {
         Command::Submit(submit) => submit::run(submit, &settings).await,
         Command::Result(result) => result::run(result, &settings).await,
         Command::Watch(watch) => watch::run(watch, &settings).await,
+        Command::Cancel(cancel) => cancel::run(cancel, &settings).await,
+        Command::Fleet(fleet) => fleet::run(fleet, &settings).await,
+        Command::Dead(dead) => dead::run(dead, &settings).await,
         Command::Languages(languages) => languages::run(languages, settings).await,
         Command::Doctor(doctor) => doctor::run(doctor, &settings).await,
         Command::Bench(bench) => bench::run(bench, settings).await,

@@ -32,6 +32,7 @@ impl Progress {
             Event::Running { worker, attempt } => self.restart(worker, *attempt),
             Event::Compiled { time_ms } => self.bar.set_message(format!("compiled in {time_ms} ms")),
             Event::Test { total, status, .. } => self.advance(*total, *status),
+            Event::GivenBack { .. } => self.bar.set_message("queued again"),
             Event::Done { .. } => {}
         }
     }

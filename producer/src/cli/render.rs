@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use comfy_table::{Attribute, Cell, CellAlignment, Color, Row, Table, presets};
-use tribunal_shared::result::{ExecutionResult, ExecutionStatus, TestResult, TestStatus};
+use tribunal_shared::result::{Attempt, ExecutionResult, ExecutionStatus, TestResult, TestStatus};
 
 use super::{difference, escape};
 
@@ -37,6 +37,19 @@ pub fn result(result: &ExecutionResult, colours: bool) -> String {
         _ => escape::first_line(&result.summary, LONGEST_MESSAGE),
     };
     let _ = writeln!(text, "{summary}");
+    if !result.attempts.is_empty() {
+        let _ = write!(text, "\n{}", attempts(&result.attempts));
+    }
+    text
+}
+
+/// What became of each time that a request was begun.
+pub fn attempts(attempts: &[Attempt]) -> String {
+    let mut text = "attempts\n".to_owned();
+    for Attempt { attempt, worker, end } in attempts {
+        let (worker, end) = (escape::first_line(worker, LONGEST_ID), escape::first_line(end, LONGEST_MESSAGE));
+        let _ = writeln!(text, "  {attempt} on {worker}: {end}");
+    }
     text
 }
 

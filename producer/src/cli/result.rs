@@ -11,12 +11,12 @@ use super::exit::{Exit, Failure};
 use super::load::LoadError;
 use super::progress::Progress;
 use super::signals::Signals;
-use super::{fleet, output, render};
+use super::{connect, output, render};
 use crate::client::{Client, SubmitError};
 
 pub async fn run(arguments: ShowResult, settings: &Settings) -> Result<Exit, Failure> {
     let ShowResult { id, wait, json } = arguments;
-    let client = fleet::reader(settings).await?;
+    let client = connect::reader(settings).await?;
     match (wait.wait(), client.poll(&id).await?) {
         (_, State::Done(result)) => show(&result, json),
         // With a limit it is safe to wait for what may never come.

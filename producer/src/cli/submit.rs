@@ -5,14 +5,14 @@ use tribunal_shared::config::Settings;
 use super::args::{Submit, Wait};
 use super::exit::{Exit, Failure, note};
 use super::signals::Signals;
-use super::{fleet, load, output, result};
+use super::{connect, load, output, result, trace};
 
 pub async fn run(arguments: Submit, settings: &Settings) -> Result<Exit, Failure> {
     let request = match load::load(&arguments.request, settings) {
         Ok(request) => request,
         Err(error) => return result::not_loaded(error, arguments.request.id, arguments.json),
     };
-    let client = fleet::client(settings).await?;
+    let client = connect::client(settings).await?.with_traceparent(trace::parent());
     let named = request.request_id.clone();
     let id = match client.submit(request).await {
         Ok(id) => id,

@@ -7,13 +7,13 @@ use tribunal_shared::store::{Event, State};
 use super::args::Watch;
 use super::exit::{Exit, Failure};
 use super::signals::Signals;
-use super::{escape, fleet, output, render, result};
+use super::{connect, escape, output, render, result};
 
 const LONGEST_NAME: usize = 60;
 const LONGEST_SUMMARY: usize = 300;
 
 pub async fn run(Watch { id }: Watch, settings: &Settings) -> Result<Exit, Failure> {
-    let client = fleet::reader(settings).await?;
+    let client = connect::reader(settings).await?;
     if client.poll(&id).await? == State::Unknown {
         return Err(result::unknown(&id));
     }
@@ -56,6 +56,10 @@ impl Lines {
                 let id = escape::first_line(test_id, LONGEST_NAME);
                 let memory = render::memory(*memory_used_kb);
                 format!("{}/{total} {id} {} {execution_time_ms} ms {memory}", self.tests, status.as_str())
+            }
+            Event::GivenBack { worker, reason } => {
+                let worker = escape::first_line(worker, LONGEST_NAME);
+                format!("given back by {worker}: {}", escape::first_line(reason, LONGEST_SUMMARY))
             }
             Event::Done { summary, .. } => escape::first_line(summary, LONGEST_SUMMARY),
         }

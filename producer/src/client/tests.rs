@@ -1,8 +1,9 @@
 use async_trait::async_trait;
 use tribunal_shared::queue::memory::MemoryBroker;
-use tribunal_shared::queue::{Consumer, Depth};
+use tribunal_shared::queue::{Consumer, Delivery};
 use tribunal_shared::request::TestCase;
 use tribunal_shared::store::memory::MemoryStore;
+use tribunal_shared::store::{Lease, Take};
 
 use super::*;
 
@@ -16,6 +17,7 @@ fn request(id: Option<&str>) -> ExecutionRequest {
         total_timeout_ms: None,
         memory_limit_mb: None,
         cpu_limit: None,
+        priority: None,
         metadata: serde_json::Map::new(),
     }
 }
@@ -38,24 +40,48 @@ fn bench_with(broker: Arc<dyn Broker>) -> Bench {
 }
 
 fn bench() -> Bench {
-    bench_with(Arc::new(MemoryBroker::default()))
+    bench_with(Arc::new(MemoryBroker::new(&Settings::defaults().queue)))
 }
 
-/// A broker that takes nothing.
+/// A broker that takes nothing, and has nothing to give.
 struct Refusing;
+
+fn refused<T>() -> Result<T, QueueError> {
+    Err(QueueError::NotAccepted { address: "memory://".into(), reason: "the queue is full".into() })
+}
 
 #[async_trait]
 impl Broker for Refusing {
-    async fn publish(&self, _: Message) -> Result<(), QueueError> {
-        Err(QueueError::NotAccepted { address: "memory://".into(), reason: "the queue is full".into() })
+    async fn publish_all(&self, messages: Vec<Message>) -> Vec<Result<(), QueueError>> {
+        messages.iter().map(|_| refused()).collect()
     }
 
-    async fn consume(&self, _: u16) -> Result<Box<dyn Consumer>, QueueError> {
-        Err(QueueError::Lost { address: "memory://".into(), reason: "nobody consumes here".into() })
+    async fn consume(&self, _: &[String], _: u16) -> Result<Box<dyn Consumer>, QueueError> {
+        refused()
     }
 
     async fn depth(&self) -> Result<Depth, QueueError> {
         Ok(Depth::default())
+    }
+
+    async fn bury(&self, _: &DeadLetter) -> Result<(), QueueError> {
+        refused()
+    }
+
+    async fn dead_letters(&self, _: usize) -> Result<Vec<DeadLetter>, QueueError> {
+        Ok(Vec::new())
+    }
+
+    async fn exhume(&self, _: &str, _: Fate) -> Result<usize, QueueError> {
+        refused()
+    }
+
+    async fn park(&self, _: &Delivery) -> Result<(), QueueError> {
+        refused()
+    }
+
+    async fn unpark(&self) -> Result<usize, QueueError> {
+        refused()
     }
 }
 
@@ -64,7 +90,7 @@ async fn a_submitted_request_is_on_the_queue_and_known() {
     let Bench { client, broker, .. } = bench();
     let id = client.submit(request(None)).await.unwrap();
     assert_eq!(client.poll(&id).await.unwrap(), State::Queued);
-    let delivery = broker.consume(1).await.unwrap().next().await.unwrap();
+    let delivery = broker.consume(&[], 1).await.unwrap().next().await.unwrap();
     let sent = ExecutionRequest::from_json(&delivery.body).unwrap();
     assert_eq!(sent.request_id.as_deref(), Some(id.as_str()), "the id that was made up travels in the body");
 }
@@ -129,7 +155,7 @@ async fn a_request_longer_than_a_message_is_refused() {
     let mut settings = Settings::defaults();
     settings.limits.max_request_bytes = 100;
     let store = Arc::new(MemoryStore::new(&settings.store));
-    let client = Client::new(Arc::new(MemoryBroker::default()), store, &settings);
+    let client = Client::new(Arc::new(MemoryBroker::new(&settings.queue)), store, &settings);
     let error = client.submit(request(None)).await.unwrap_err();
     assert!(matches!(error, SubmitError::TooLarge { limit: 100, .. }), "{error}");
 }
@@ -163,15 +189,78 @@ async fn patience_runs_out() {
 async fn a_follower_sees_everything_on_the_way() {
     let Bench { client, store, .. } = bench();
     let id = client.submit(request(None)).await.unwrap();
-    let running = Event::Running { worker: "w".into(), attempt: 1 };
-    let (written, key) = (running.clone(), id.clone());
+    let digest = digest(&request(Some(id.as_str())));
+    let key = id.clone();
     tokio::spawn(async move {
-        store.record(&key, &written).await.unwrap();
+        let taken = store.take(&key, &digest, &Lease::new("w"), 3).await.unwrap();
+        assert_eq!(taken, Take::Begun { attempt: 1 });
         store.put(&key, &result(&key)).await.unwrap();
     });
     let mut seen = Vec::new();
     let followed = client.follow(&id, None, |event| seen.push(event.clone())).await.unwrap();
     assert_eq!(followed, Some(result(&id)));
-    assert_eq!(seen[..2], [Event::Queued, running]);
+    assert_eq!(seen[..2], [Event::Queued, Event::Running { worker: "w".into(), attempt: 1 }]);
     assert!(matches!(seen[2..], [Event::Done { .. }]), "{seen:?}");
+}
+
+#[tokio::test]
+async fn what_waits_or_runs_can_be_cancelled_once() {
+    let Bench { client, store, .. } = bench();
+    let id = client.submit(request(Some("a"))).await.unwrap();
+    assert_eq!(client.cancel(&id).await.unwrap(), Cancellation::Cancelled);
+    assert_eq!(client.wait(&id, None).await.unwrap().unwrap().status, ExecutionStatus::Cancelled);
+    assert_eq!(client.cancel(&id).await.unwrap(), Cancellation::Already);
+
+    let id = client.submit(request(Some("b"))).await.unwrap();
+    store.take(&id, &digest(&request(Some("b"))), &Lease::new("w"), 3).await.unwrap();
+    assert_eq!(client.cancel(&id).await.unwrap(), Cancellation::Cancelled);
+}
+
+#[tokio::test]
+async fn a_result_is_not_cancelled_and_an_unknown_id_neither() {
+    let Bench { client, store, .. } = bench();
+    let id = client.submit(request(Some("a"))).await.unwrap();
+    store.put(&id, &result(&id)).await.unwrap();
+    assert_eq!(client.cancel(&id).await.unwrap(), Cancellation::TooLate(Box::new(result(&id))));
+    assert_eq!(client.cancel(&"never".parse().unwrap()).await.unwrap(), Cancellation::Unknown);
+}
+
+fn dead(id: &str) -> DeadLetter {
+    DeadLetter {
+        id: Some(id.into()),
+        body: serde_json::to_vec(&request(Some(id))).unwrap(),
+        kind: None,
+        queue: "tribunal.requests".into(),
+        reason: "no daemon".into(),
+        attempts: Vec::new(),
+        died_at_ms: 1,
+        traceparent: None,
+    }
+}
+
+#[tokio::test]
+async fn what_is_brought_back_is_queued_again_without_its_old_result() {
+    let Bench { client, broker, store } = bench();
+    let id = "a".parse().unwrap();
+    broker.bury(&dead("a")).await.unwrap();
+    store.put(&id, &ExecutionResult::gave_up(&id, Vec::new(), "no daemon")).await.unwrap();
+    assert_eq!(client.requeue(&["a".into()]).await.unwrap(), [Requeued::Done]);
+    assert_eq!(client.poll(&id).await.unwrap(), State::Queued);
+    let depth = client.depth().await.unwrap();
+    assert_eq!((depth.ready, depth.dead), (1, 0));
+    assert_eq!(client.submit(request(Some("a"))).await.unwrap(), id, "it is the same request still");
+    assert_eq!(client.depth().await.unwrap().ready, 1);
+    assert_eq!(client.requeue(&["a".into()]).await.unwrap(), [Requeued::NotThere]);
+}
+
+#[tokio::test]
+async fn what_was_judged_after_all_is_not_judged_anew() {
+    let Bench { client, broker, store } = bench();
+    let id = "a".parse().unwrap();
+    broker.bury(&dead("a")).await.unwrap();
+    store.put(&id, &ExecutionResult::cancelled(&id)).await.unwrap();
+    let judged = Requeued::HasResult(Box::new(ExecutionResult::cancelled(&id)));
+    assert_eq!(client.requeue(&["b".into(), "a".into()]).await.unwrap(), [Requeued::NotThere, judged]);
+    assert_eq!(client.drop_dead(&["b".into(), "a".into()]).await.unwrap(), [false, true]);
+    assert_eq!(client.drop_dead(&["a".into()]).await.unwrap(), [false]);
 }

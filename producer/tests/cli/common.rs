@@ -10,7 +10,7 @@ pub fn tribunal(folder: &Path) -> Command {
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("TRIBUNAL_")) {
         command.env_remove(name);
     }
-    command.env_remove("RUST_LOG").current_dir(folder).stdin(Stdio::null());
+    command.env_remove("RUST_LOG").env_remove("TRACEPARENT").current_dir(folder).stdin(Stdio::null());
     command
 }
 

@@ -48,6 +48,10 @@ fn a_store_that_is_down_is_named_with_its_address_and_a_remedy() {
         &["result", "an-id"],
         &["result", "an-id", "--wait"],
         &["watch", "an-id"],
+        &["cancel", "an-id"],
+        &["fleet"],
+        &["fleet", "--watch"],
+        &["dead", "requeue", "an-id"],
     ] {
         check(closed(), arguments);
     }
@@ -59,14 +63,27 @@ fn a_store_that_is_down_is_named_with_its_address_and_a_remedy() {
 fn a_queue_that_is_down_is_named_with_its_address_and_a_remedy() {
     let store = service("TEST_REDIS_URL");
     let two_sum = example("two_sum");
-    let (_listener, mute) = silent();
-    for port in [closed(), mute] {
+    let check = |port: u16, arguments: &[&str]| {
         let url = format!("amqp://me:secret@127.0.0.1:{port}/%2f");
         let mut command = tribunal(Path::new("/"));
-        let ran = run(command.arg("submit").arg(&two_sum).args(["--store-url", &store, "--queue-url", &url]));
+        let ran = run(command.args(arguments).args(["--store-url", &store, "--queue-url", &url]));
         is_down(&ran, &["RabbitMQ", &format!("127.0.0.1:{port}"), "TRIBUNAL_QUEUE__URL"]);
         assert!(!ran.stderr.contains("secret"), "{}", ran.stderr);
+    };
+    for arguments in [
+        &["submit", two_sum.to_str().unwrap()][..],
+        &["fleet"],
+        &["dead", "ls"],
+        &["dead", "show", "an-id"],
+        &["dead", "requeue", "--all"],
+        &["dead", "drop", "an-id"],
+    ] {
+        check(closed(), arguments);
     }
+    let (_listener, mute) = silent();
+    check(mute, &["submit", two_sum.to_str().unwrap()]);
+    check(mute, &["fleet"]);
+    check(mute, &["dead", "ls"]);
 }
 
 #[test]

@@ -1,235 +1,93 @@
-//! `submit`, `result` and `watch` on real services, with the test in the worker's place.
+//! `tribunal fleet` on real services.
 
-use std::io::{BufRead as _, BufReader, Read};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 
-use tempfile::{TempDir, tempdir};
-use tribunal_shared::config::Settings;
-use tribunal_shared::queue::{self, Broker};
-use tribunal_shared::request::{ExecutionRequest, RequestId};
-use tribunal_shared::result::{ExecutionResult, TestResult, TestStatus};
-use tribunal_shared::store::{self, Event, ResultStore};
+use serde_json::Value;
+use tribunal_shared::request::RequestId;
+use tribunal_shared::store::WorkerReport;
 
-use crate::common::{Ran, example, run, service, tribunal};
+use crate::common::run;
+use crate::services::{Fleet, two_sum};
 
-/// A queue of one test's own, and the store.
-struct Fleet {
-    folder: TempDir,
-    settings: Settings,
-    broker: Arc<dyn Broker>,
-    store: Arc<dyn ResultStore>,
-}
-
-impl Fleet {
-    async fn new() -> Self {
-        let mut settings = Settings::defaults();
-        settings.queue.url = service("TEST_AMQP_URL");
-        settings.queue.name = format!("tribunal-cli-{}", RequestId::generate());
-        settings.store.url = service("TEST_REDIS_URL");
-        let broker = queue::connect(&settings.queue).unwrap();
-        let store = store::connect(&settings.store).await.unwrap();
-        Self { folder: tempdir().unwrap(), settings, broker, store }
-    }
-
-    fn tribunal(&self, arguments: &[&str]) -> Command {
-        let mut command = tribunal(self.folder.path());
-        command.env("TRIBUNAL_QUEUE__NAME", &self.settings.queue.name);
-        command.args(["--queue-url", &self.settings.queue.url, "--store-url", &self.settings.store.url]);
-        command.args(arguments);
-        command
-    }
-
-    /// Takes the next request off the queue, as a worker does.
-    async fn take(&self) -> ExecutionRequest {
-        let delivery = self.broker.consume(1).await.unwrap().next().await.unwrap();
-        let request = ExecutionRequest::from_json(&delivery.body).unwrap();
-        delivery.ack().await.unwrap();
-        request
+fn worker(unready: &str) -> WorkerReport {
+    WorkerReport {
+        name: format!("worker-{}", RequestId::generate()),
+        host: "a-host".into(),
+        version: "7.8.9".into(),
+        slots: 4,
+        running: 1,
+        done: 42,
+        languages: vec!["go".into()],
+        unready: unready.into(),
     }
 }
 
-impl Drop for Fleet {
-    fn drop(&mut self) {
-        for queue in ["requests", "dead"] {
-            let mut command = Command::new("amqp-delete-queue");
-            command.arg(format!("--url={}", self.settings.queue.url));
-            command.args(["-q", &format!("{}.{queue}", self.settings.queue.name)]);
-            // Some tests make no queues.
-            let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
-        }
-    }
-}
-
-fn two_sum() -> String {
-    example("two_sum").to_str().unwrap().to_owned()
-}
-
-fn passed(id: &RequestId) -> ExecutionResult {
-    let test = TestResult {
-        test_id: "test_1".into(),
-        status: TestStatus::Passed,
-        actual_output: "0 1\n".into(),
-        expected_output: "0 1".into(),
-        execution_time_ms: 7,
-        memory_used_kb: 2048,
-        error_message: None,
-        cpu_time_ms: Some(5),
-        exit_code: Some(0),
-        signal: None,
-        stderr: None,
-    };
-    ExecutionResult::from_tests(id, vec![test], 9)
-}
-
-/// What is printed in place of a result: whose, and what is known.
-fn state(ran: &Ran) -> (String, String) {
-    let json: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
-    let text = |key: &str| json[key].as_str().unwrap().to_owned();
-    (text("request_id"), text("state"))
+fn queue(view: &Value, name: &str) -> Value {
+    view["queues"].as_array().unwrap().iter().find(|queue| queue["queue"] == name).unwrap().clone()
 }
 
 #[tokio::test]
-async fn a_request_goes_in_and_its_result_comes_out() {
+async fn workers_and_lanes_are_shown() {
     let fleet = Fleet::new().await;
-    let id = RequestId::generate();
-    let ran = run(&mut fleet.tribunal(&["submit", &two_sum(), "--id", id.as_str()]));
-    assert_eq!((ran.code, ran.stdout), (0, format!("{id}\n")), "{}", ran.stderr);
-    let ran = run(&mut fleet.tribunal(&["result", id.as_str()]));
-    assert_eq!((ran.code, ran.stdout.as_str()), (4, "queued\n"), "{}", ran.stderr);
-    let ran = run(&mut fleet.tribunal(&["result", id.as_str(), "--json"]));
-    assert_eq!((ran.code, state(&ran)), (4, (id.to_string(), "queued".into())));
-    assert_eq!(ran.stderr, "");
-    let ran = run(&mut fleet.tribunal(&["result", id.as_str(), "--wait=1"]));
-    assert_eq!((ran.code, ran.stdout.as_str()), (4, ""));
-    assert!(ran.stderr.contains("no result within 1 s"), "{}", ran.stderr);
-    fleet.store.record(&id, &Event::Running { worker: "lost".into(), attempt: 1 }).await.unwrap();
-    let ran = run(&mut fleet.tribunal(&["result", id.as_str(), "--wait=1", "--json"]));
-    assert_eq!((ran.code, state(&ran)), (4, (id.to_string(), "running".into())));
-
-    let mut children = Vec::new();
-    for arguments in [&["watch", id.as_str()][..], &["result", id.as_str(), "--wait"]] {
-        let mut command = fleet.tribunal(arguments);
-        children.push(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    for priority in ["high", "low", "low"] {
+        let ran = run(&mut fleet.tribunal(&["submit", &two_sum(), "--priority", priority]));
+        assert_eq!(ran.code, 0, "{}", ran.stderr);
     }
-    assert_eq!(fleet.take().await.request_id.as_deref(), Some(id.as_str()));
-    let test = Event::Test {
-        index: 0,
-        total: 1,
-        test_id: "test_1\x1b[2J".into(),
-        status: TestStatus::Passed,
-        execution_time_ms: 7,
-        memory_used_kb: 2048,
-    };
-    for event in [Event::Running { worker: "one".into(), attempt: 2 }, Event::Compiled { time_ms: 3 }, test] {
-        fleet.store.record(&id, &event).await.unwrap();
-    }
-    assert!(fleet.store.put(&id, &passed(&id)).await.unwrap());
+    // The store is everybody's: others may have workers there.
+    let (ready, unready) = (worker(""), worker("no daemon\x1b[2J"));
+    fleet.store.beat(&ready, &[]).await.unwrap();
+    fleet.store.beat(&unready, &[]).await.unwrap();
 
-    let mut outputs = children.into_iter().map(|child| child.wait_with_output().unwrap());
-    let (watched, waited) = (outputs.next().unwrap(), outputs.next().unwrap());
+    let ran = run(&mut fleet.tribunal(&["fleet"]));
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    let line = |start: &str| ran.stdout.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
+    let words = |line: String| line.split_whitespace().map(ToOwned::to_owned).collect::<Vec<_>>();
+    let row = words(line(&ready.name));
     assert_eq!(
-        String::from_utf8_lossy(&watched.stdout),
-        "queued\nrunning on lost\nrunning again on one, from the beginning (attempt 2)\ncompiled in 3 ms\n1/1 test_1\\u{1b}[2J passed 7 ms 2.0 MB\nAll 1 test cases passed\n"
+        (&row[1..5], row[8..].join(" ")),
+        (&["a-host", "1", "4", "42"].map(Into::into)[..], "7.8.9 go ready".into())
     );
-    assert_eq!((watched.status.code(), waited.status.code()), (Some(0), Some(0)));
-    assert!(String::from_utf8_lossy(&waited.stdout).ends_with("\nAll 1 test cases passed\n"));
+    assert!(line(&unready.name).ends_with("not ready: no daemon\\u{1b}[2J"), "{}", ran.stdout);
+    let name = format!("{}.requests", fleet.settings.queue.name);
+    assert_eq!(words(line(&name)), [name.as_str(), "1", "0", "2"]);
+    assert!(ran.stdout.ends_with("\n3 waiting, 0 dead, 0 parked for a newer version\n"), "{}", ran.stdout);
 
-    let ran = run(&mut fleet.tribunal(&["result", id.as_str(), "--json"]));
-    let result: ExecutionResult = serde_json::from_str(&ran.stdout).unwrap();
-    assert_eq!((ran.code, result), (0, passed(&id)));
+    let view: Value = serde_json::from_str(&run(&mut fleet.tribunal(&["fleet", "--json"])).stdout).unwrap();
+    assert_eq!((&view["waiting"], &view["dead"], &view["parked"]), (&3.into(), &0.into(), &0.into()));
+    assert_eq!((&queue(&view, &name)["high"], &queue(&view, &name)["low"]), (&1.into(), &2.into()));
+    let found =
+        view["workers"].as_array().unwrap().iter().find(|worker| worker["name"] == ready.name.as_str()).unwrap();
+    assert_eq!((&found["slots"], &found["done"], &found["unready"]), (&4.into(), &42.into(), &"".into()));
+    assert!(found["alive"].is_boolean() && found["last_heartbeat_ms"].is_u64(), "{found}");
+    for worker in [ready, unready] {
+        fleet.store.leave(&worker.name).await.unwrap();
+    }
 }
 
 #[tokio::test]
-async fn submitting_again_is_safe_and_another_body_is_a_conflict() {
+async fn watching_prints_a_line_each_time_until_it_is_interrupted() {
     let fleet = Fleet::new().await;
-    let id = RequestId::generate();
+    let mut command = fleet.tribunal(&["fleet", "--watch=1", "--json"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     for _ in 0..2 {
-        let ran = run(&mut fleet.tribunal(&["submit", &two_sum(), "--id", id.as_str()]));
-        assert_eq!((ran.code, ran.stdout), (0, format!("{id}\n")), "{}", ran.stderr);
+        let view: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+        assert_eq!(view["waiting"], 0);
     }
-    let ran = run(&mut fleet.tribunal(&["submit", &two_sum(), "--id", id.as_str(), "--timeout-ms", "1000"]));
-    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""));
-    assert!(ran.stderr.contains("belongs to another request"), "{}", ran.stderr);
-    fleet.take().await;
-    assert_eq!(fleet.broker.depth().await.unwrap().ready, 0, "it was enqueued once");
-}
-
-#[tokio::test]
-async fn waiting_after_submitting_prints_the_result() {
-    let fleet = Fleet::new().await;
-    let mut command = fleet.tribunal(&["submit", &two_sum(), "--wait", "--json"]);
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let id: RequestId = fleet.take().await.request_id.unwrap().parse().unwrap();
-    fleet.store.put(&id, &ExecutionResult::gave_up(&id, 3, "no daemon")).await.unwrap();
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "our failure is no verdict");
-    assert_eq!(String::from_utf8_lossy(&output.stderr), format!("submitted as {id}\n"));
-    let result: ExecutionResult = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(result.request_id, id.as_str());
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(0), ""));
 }
 
 #[tokio::test]
-async fn an_id_nobody_submitted_is_unknown() {
+async fn watching_ends_when_nobody_reads_any_more() {
     let fleet = Fleet::new().await;
-    let id = RequestId::generate();
-    for arguments in [
-        &["result", id.as_str()][..],
-        &["result", id.as_str(), "--wait"],
-        &["result", id.as_str(), "--wait=1"],
-        &["watch", id.as_str()],
-    ] {
-        let ran = run(&mut fleet.tribunal(arguments));
-        assert_eq!((ran.code, ran.stdout.as_str()), (2, ""), "{arguments:?}");
-        assert!(ran.stderr.starts_with(&format!("tribunal: {id} is unknown")), "{}", ran.stderr);
-    }
-    for arguments in [&["result", id.as_str(), "--json"][..], &["result", id.as_str(), "--json", "--wait=1"]] {
-        let ran = run(&mut fleet.tribunal(arguments));
-        assert_eq!((ran.code, state(&ran)), (2, (id.to_string(), "unknown".into())));
-    }
-}
-
-#[tokio::test]
-async fn who_stops_waiting_is_told_how_to_ask_again() {
-    let fleet = Fleet::new().await;
-    let id = RequestId::generate();
-    let (two_sum, again) = (two_sum(), format!("interrupted; ask again with `tribunal result {id} --wait`"));
-    let submit = ["submit", &two_sum, "--id", id.as_str(), "--wait"];
-    for (arguments, said) in [(&submit[..], "submitted as"), (&["watch", id.as_str()], "queued")] {
-        let mut command = fleet.tribunal(arguments);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let first: Box<dyn Read> = match arguments[0] {
-            "submit" => Box::new(child.stderr.take().unwrap()),
-            _ => Box::new(child.stdout.take().unwrap()),
-        };
-        // From its first line on it waits.
-        let (mut first, mut text) = (BufReader::new(first), String::new());
-        first.read_line(&mut text).unwrap();
-        assert!(text.starts_with(said), "{text}");
-        let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-        assert!(killed.success());
-        first.read_to_string(&mut text).unwrap();
-        let output = child.wait_with_output().unwrap();
-        assert_eq!(output.status.code(), Some(130));
-        text.push_str(&String::from_utf8_lossy(&output.stderr));
-        assert!(text.ends_with(&format!("tribunal: {again}\n")), "{text}");
-    }
-}
-
-#[tokio::test]
-async fn doctor_counts_the_workers() {
-    let fleet = Fleet::new().await;
-    let queue = || {
-        let mut doctor = fleet.tribunal(&["doctor", "--json"]);
-        doctor.env("TRIBUNAL_SANDBOX__KIND", "docker").env("TRIBUNAL_SANDBOX__WORKSPACE_ROOT", fleet.folder.path());
-        let ran = run(doctor.env("TRIBUNAL_SANDBOX__DOCKER__HOST", "unix:///no/such/socket"));
-        let checks: Vec<serde_json::Value> = serde_json::from_str(&ran.stdout).unwrap();
-        let check = checks.into_iter().find(|check| check["check"] == "RabbitMQ").unwrap();
-        (check["ok"].as_bool().unwrap(), check["detail"].as_str().unwrap().to_owned())
-    };
-    let (ok, told) = queue();
-    assert!(ok && told.contains("no worker connected: submissions will wait until one is started"), "{told}");
-    let _worker = fleet.broker.consume(1).await.unwrap();
-    let (ok, told) = queue();
-    assert!(ok && told.contains("1 worker connected"), "{told}");
+    let mut command = fleet.tribunal(&["fleet", "--watch=1"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    stdout.read_exact(&mut [0]).unwrap();
+    drop(stdout);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(141), ""));
 }

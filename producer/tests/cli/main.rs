@@ -3,9 +3,13 @@
 #![allow(clippy::unwrap_used)]
 
 mod bench;
+mod cancel;
 mod common;
+mod dead;
 mod down;
 mod fleet;
 mod judge;
 mod run;
+mod services;
+mod submit;
 mod usage;

@@ -8,7 +8,8 @@ use tempfile::tempdir;
 
 use crate::common::{Ran, example, run, tribunal};
 
-const COMMANDS: [&str; 8] = ["judge", "run", "submit", "result", "watch", "languages", "doctor", "bench"];
+const COMMANDS: [&str; 11] =
+    ["judge", "run", "submit", "result", "watch", "cancel", "fleet", "dead", "languages", "doctor", "bench"];
 
 fn tribunal_with(arguments: &[&str]) -> Ran {
     let folder = tempdir().unwrap();
@@ -41,6 +42,14 @@ fn bad_usage_is_exit_code_2() {
         &["bench", "--only", "bare,lxc"],
         &["result", "an id with spaces"],
         &["submit", "x", "--json"],
+        &["submit", "x", "--priority", "urgent"],
+        &["cancel"],
+        &["cancel", "an id with spaces"],
+        &["fleet", "--watch=0"],
+        &["dead"],
+        &["dead", "show"],
+        &["dead", "requeue"],
+        &["dead", "drop", "x", "--all"],
     ] {
         let ran = tribunal_with(arguments);
         assert_eq!(ran.code, 2, "{arguments:?}: {}", ran.stderr);
@@ -136,6 +145,9 @@ fn memory_is_no_way_to_a_fleet() {
         &["submit", two_sum.to_str().unwrap(), "--store-url", "memory://"],
         &["result", "an-id", "--store-url", "memory://"],
         &["watch", "an-id", "--store-url", "memory://"],
+        &["cancel", "an-id", "--store-url", "memory://"],
+        &["fleet", "--queue-url", "memory://"],
+        &["dead", "ls", "--queue-url", "memory://"],
     ] {
         let ran = tribunal_with(arguments);
         assert_eq!(ran.code, 2, "{arguments:?}");

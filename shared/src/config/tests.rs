@@ -120,8 +120,16 @@ fn variables_are_converted_to_the_kind_of_their_key_and_text_is_left_alone() {
         ("TRIBUNAL_SANDBOX__DOCKER__USER", "1000"),
         ("TRIBUNAL_LANGUAGES__PYTHON__IMAGE", "local/python"),
         ("tribunal_sandbox__kind", "docker"),
+        ("TRIBUNAL_QUEUE__SEPARATE", "rust, java"),
+        ("TRIBUNAL_WORKER__LANGUAGES", "rust"),
+        ("TRIBUNAL_WORKER__LISTEN", "0.0.0.0:9100"),
     ])
     .unwrap();
+    assert_eq!(settings.queue.separate, ["rust", "java"]);
+    assert_eq!(
+        (&settings.worker.languages[..], settings.worker.listen.as_str()),
+        (&["rust".to_owned()][..], "0.0.0.0:9100")
+    );
     assert_eq!(settings.queue.url, "amqp://me:p%40ss@10.0.0.1:5672/%2f?heartbeat=5");
     assert!(settings.store.allow_eviction);
     assert_eq!(settings.worker.slots(), 4);
@@ -135,7 +143,7 @@ fn variables_are_converted_to_the_kind_of_their_key_and_text_is_left_alone() {
 #[test]
 fn what_is_wrong_in_a_file_names_its_key_its_value_and_the_file() {
     let table = [
-        ("[queue]\nnmae = 'x'", "queue.nmae: unknown field `nmae`, expected `url` or `name`"),
+        ("[queue]\nnmae = 'x'", "queue.nmae: unknown field `nmae`, expected one of `url`, `name`, `separate`"),
         ("[que]\nurl = 'x'", "que: unknown field `que`, expected one of `queue`"),
         ("queue = 5", "queue: invalid type: integer `5`, expected a table"),
         ("[queue]\nurl = 5", "queue.url: invalid type: integer `5`, expected a string"),
@@ -155,6 +163,14 @@ fn what_is_wrong_in_a_file_names_its_key_its_value_and_the_file() {
         ("[languages.c]\naliases = ['c++']", "languages.cpp: alias \"c++\" belongs to c already"),
         ("[languages.c]\naliases = ['Java']", "languages.c: alias \"Java\" is the name of another language"),
         ("[languages.c]\nsource = 'a/b.c'", "languages.c: source \"a/b.c\" must be a plain file name"),
+        ("[queue]\nseparate = ['cobol']", "queue.separate: \"cobol\" is not the name of a language"),
+        ("[queue]\nseparate = ['c++']", "queue.separate: \"c++\" is not the name of a language"),
+        ("[queue]\nseparate = 5", "queue.separate: must be a list of words"),
+        (
+            "[worker]\nlanguages = ['rust']",
+            "worker.languages: \"rust\" has no queue of its own; add it to queue.separate",
+        ),
+        ("[worker]\nlisten = '9100'", "worker.listen: \"9100\" is no address like 127.0.0.1:9100"),
         ("a = = b", "TOML parse error at line 1, column 5"),
     ];
     for (text, problem) in table {
@@ -167,7 +183,7 @@ fn what_is_wrong_in_a_file_names_its_key_its_value_and_the_file() {
 #[test]
 fn what_is_wrong_in_the_environment_names_its_key_its_value_and_the_variable() {
     let table = [
-        ("TRIBUNAL_QUEUE__NMAE", "x", "queue.nmae: unknown field `nmae`, expected `url` or `name`"),
+        ("TRIBUNAL_QUEUE__NMAE", "x", "queue.nmae: unknown field `nmae`, expected one of `url`, `name`"),
         ("TRIBUNAL_QUEUE_URL", "x", "queue_url: unknown field `queue_url`, expected one of `queue`"),
         ("TRIBUNAL_QUEUE", "x", "queue: invalid type: string \"x\", expected a table"),
         ("TRIBUNAL_WORKER__SLOTS", "many", "worker.slots: invalid type: string \"many\", expected an integer"),

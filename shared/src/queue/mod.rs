@@ -7,18 +7,26 @@ pub mod memory;
 mod rabbitmq;
 
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use async_trait::async_trait;
+use serde::Serialize;
 
 use crate::address;
 use crate::config::QueueSettings;
-use crate::request::RequestId;
+use crate::request::{Digest, Priority, RequestId};
+use crate::result::Attempt;
 
 /// The AMQP `type` of a judge request; absent means the same.
 pub const EXECUTION_REQUEST: &str = "execution_request";
 
-/// Deliveries after which a backend dead-letters a message by itself. Workers give up earlier and say why; this is the
-/// net below them.
+/// Whether this version can judge messages of a kind. Others are parked for one that can.
+pub fn is_known(kind: Option<&str>) -> bool {
+    kind.is_none_or(|kind| kind == EXECUTION_REQUEST)
+}
+
+/// Deliveries after which a backend gives a message up by itself. Workers give up earlier and say why; this is the net
+/// below them, for what kills a worker before it can count.
 const DELIVERY_LIMIT: u32 = 20;
 
 #[derive(Debug, thiserror::Error)]
@@ -45,32 +53,122 @@ pub enum QueueError {
     NoTls { address: String },
 }
 
-/// A message to publish.
+/// A request on its way to a worker.
 #[derive(Debug, Clone)]
 pub struct Message {
     pub id: RequestId,
     /// An `ExecutionRequest` as JSON.
     pub body: Vec<u8>,
+    pub priority: Priority,
+    /// The language's name, which may have a queue of its own.
+    pub language: String,
+    /// The caller's trace, as in W3C Trace Context; carried along, and shown in logs.
+    pub traceparent: Option<String>,
 }
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Depth {
+    /// Requests that wait, over all queues.
     pub ready: u64,
+    /// Dead letters.
     pub dead: u64,
+    /// Messages of a version that no worker knew.
+    pub parked: u64,
     /// Those who wait for requests, or work on them.
     pub consumers: u64,
+    /// Each queue of requests by name, with what waits in it.
+    pub queues: Vec<(String, u64)>,
+}
+
+/// A message that will not be tried again, as an operator finds it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct DeadLetter {
+    /// The request's id, if there was one.
+    pub id: Option<String>,
+    #[serde(skip)]
+    pub body: Vec<u8>,
+    pub kind: Option<String>,
+    /// Where it came from.
+    pub queue: String,
+    pub reason: String,
+    /// What became of each attempt.
+    pub attempts: Vec<Attempt>,
+    /// Unix time.
+    pub died_at_ms: u64,
+    pub traceparent: Option<String>,
+}
+
+impl DeadLetter {
+    pub fn of(delivery: &Delivery, id: Option<&RequestId>, reason: &str, attempts: Vec<Attempt>) -> Self {
+        Self {
+            id: id.map(ToString::to_string),
+            body: delivery.body.clone(),
+            kind: delivery.kind.clone(),
+            queue: delivery.queue.clone(),
+            reason: reason.into(),
+            attempts,
+            died_at_ms: now_ms(),
+            traceparent: delivery.traceparent.clone(),
+        }
+    }
+
+    /// What it is called: its request's id, or else something that follows from its body.
+    pub fn key(&self) -> String {
+        self.id.clone().unwrap_or_else(|| format!("body-{}", &Digest::of(&self.body).as_str()[..12]))
+    }
+}
+
+/// What becomes of a dead letter that an operator has looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// Back to the queue it came from, as if it were new.
+    Requeue,
+    Drop,
 }
 
 #[async_trait]
 pub trait Broker: Send + Sync {
     /// Returns once the message is safe: a broker that dies afterwards still has it.
-    async fn publish(&self, message: Message) -> Result<(), QueueError>;
+    async fn publish(&self, message: Message) -> Result<(), QueueError> {
+        let outcomes = self.publish_all(vec![message]).await;
+        outcomes.into_iter().next().unwrap_or(Ok(()))
+    }
 
-    /// Deliveries in order of arrival, of which at most `prefetch` are unsettled at a time.
-    async fn consume(&self, prefetch: u16) -> Result<Box<dyn Consumer>, QueueError>;
+    /// The same for many at once, each accepted or not on its own, in their order.
+    async fn publish_all(&self, messages: Vec<Message>) -> Vec<Result<(), QueueError>>;
+
+    /// Deliveries of every priority, each priority in order of arrival, of which at most `prefetch` each are unsettled at a
+    /// time. Only of these languages, which have queues of their own; of everything if there are none. Among them are those
+    /// that have fallen.
+    async fn consume(&self, languages: &[String], prefetch: u16) -> Result<Box<dyn Consumer>, QueueError>;
 
     /// Looks and changes nothing: a queue that does not exist yet is as good as empty.
     async fn depth(&self) -> Result<Depth, QueueError>;
+
+    /// Puts a copy of a message among the dead letters. Repeating it makes another copy.
+    async fn bury(&self, letter: &DeadLetter) -> Result<(), QueueError>;
+
+    /// The oldest dead letters. They stay where they are.
+    async fn dead_letters(&self, most: usize) -> Result<Vec<DeadLetter>, QueueError>;
+
+    /// Takes the dead letters with this key away, and says how many there were; one of them goes back to its queue if that
+    /// is the fate.
+    async fn exhume(&self, key: &str, fate: Fate) -> Result<usize, QueueError>;
+
+    /// The same for many keys, in their order, if possible in one pass over all letters. After an error some may be gone.
+    async fn exhume_all(&self, keys: &[String], fate: Fate) -> Result<Vec<usize>, QueueError> {
+        let mut counts = Vec::with_capacity(keys.len());
+        for key in keys {
+            counts.push(self.exhume(key, fate).await?);
+        }
+        Ok(counts)
+    }
+
+    /// Puts a copy of a message aside for a worker of a newer version.
+    async fn park(&self, delivery: &Delivery) -> Result<(), QueueError>;
+
+    /// Puts those that were parked and that we know back on their queues. Says how many.
+    async fn unpark(&self) -> Result<usize, QueueError>;
 }
 
 #[async_trait]
@@ -91,8 +189,15 @@ pub struct Delivery {
     pub message_id: Option<String>,
     /// The AMQP `type`, if the producer set one.
     pub kind: Option<String>,
+    /// The name of the queue it was published to.
+    pub queue: String,
     /// 1 for the first delivery.
     pub attempt: u32,
+    /// When it was published, in Unix time, if the producer said so.
+    pub published_ms: Option<u64>,
+    pub traceparent: Option<String>,
+    /// It was delivered too often, and the broker gave it up: it is to be answered, not run.
+    pub fallen: bool,
     settle: Box<dyn Settle>,
 }
 
@@ -106,22 +211,75 @@ impl Delivery {
     pub async fn give_back(self) -> Result<(), QueueError> {
         self.settle.settle(Settlement::GiveBack).await
     }
-
-    /// To the dead letters, for a person to look at.
-    pub async fn dead_letter(self) -> Result<(), QueueError> {
-        self.settle.settle(Settlement::DeadLetter).await
-    }
 }
 
 enum Settlement {
     Ack,
     GiveBack,
-    DeadLetter,
 }
 
 #[async_trait]
-trait Settle: Send {
+trait Settle: Send + Sync {
     async fn settle(self: Box<Self>, settlement: Settlement) -> Result<(), QueueError>;
+}
+
+/// The names of the queues.
+#[derive(Debug, Clone)]
+struct Names {
+    base: String,
+    /// Languages with queues of their own.
+    separate: Vec<String>,
+}
+
+impl Names {
+    fn new(settings: &QueueSettings) -> Self {
+        Self { base: settings.name.clone(), separate: settings.separate.clone() }
+    }
+
+    fn requests(&self, language: Option<&str>, priority: Priority) -> String {
+        let own = language.filter(|language| self.separate.iter().any(|name| name == language));
+        let queue = match own {
+            Some(language) => format!("{}.{language}.requests", self.base),
+            None => format!("{}.requests", self.base),
+        };
+        match priority {
+            Priority::Normal => queue,
+            Priority::High | Priority::Low => format!("{queue}.{}", priority.as_str()),
+        }
+    }
+
+    /// The queues of these languages, or all; the most urgent first.
+    fn requests_of(&self, languages: &[String]) -> Vec<String> {
+        let of = |language: Option<&str>| Priority::ALL.map(|priority| self.requests(language, priority));
+        match languages {
+            [] => of(None).into_iter().chain(self.separate.iter().flat_map(|language| of(Some(language)))).collect(),
+            bound => bound.iter().flat_map(|language| of(Some(language))).collect(),
+        }
+    }
+
+    /// What a worker consumes that is bound to these languages, or to none.
+    fn consumed_by(&self, languages: &[String]) -> Vec<String> {
+        let mut queues = self.requests_of(languages);
+        queues.push(self.fallen());
+        queues
+    }
+
+    fn dead(&self) -> String {
+        format!("{}.dead", self.base)
+    }
+
+    fn parked(&self) -> String {
+        format!("{}.parked", self.base)
+    }
+
+    /// What the broker gave up by itself, until a worker has answered it.
+    fn fallen(&self) -> String {
+        format!("{}.fallen", self.base)
+    }
+}
+
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
 /// The broker at `settings.url`. A RabbitMQ is connected to on first use.
@@ -129,7 +287,7 @@ pub fn connect(settings: &QueueSettings) -> Result<Arc<dyn Broker>, QueueError> 
     let address = || address::without_credentials(&settings.url);
     match address::scheme(&settings.url) {
         "amqp" => Ok(Arc::new(rabbitmq::RabbitMq::new(settings)?)),
-        "memory" => Ok(Arc::new(memory::MemoryBroker::default())),
+        "memory" => Ok(Arc::new(memory::MemoryBroker::new(settings))),
         "amqps" => Err(QueueError::NoTls { address: address() }),
         _ => Err(QueueError::UnknownScheme { address: address() }),
     }

@@ -219,11 +219,11 @@ fn what_never_ran_is_a_sandbox_error_that_says_why() {
             "Validation error: request: EOF",
         ),
         (
-            ExecutionResult::gave_up(&id(), 3, "no such image"),
+            ExecutionResult::gave_up(&id(), Vec::new(), "no such image"),
             "SANDBOX_ERROR",
             "no such image",
             "execution",
-            "Gave up after 3 attempts: no such image",
+            "Gave up after 0 attempts: no such image",
         ),
     ];
     for (result, code, message, stage, summary) in table {
@@ -238,6 +238,25 @@ fn what_never_ran_is_a_sandbox_error_that_says_why() {
         });
         assert_eq!(serde_json::to_value(result).unwrap(), expected);
     }
+}
+
+#[test]
+fn a_request_that_was_given_up_tells_of_its_attempts() {
+    let attempt = |attempt| Attempt { attempt, worker: "w".into(), end: "its worker died".into() };
+    let result = ExecutionResult::gave_up(&id(), vec![attempt(1)], "its worker died");
+    assert_eq!(result.summary, "Gave up after 1 attempt: its worker died");
+    let result = ExecutionResult::gave_up(&id(), vec![attempt(1), attempt(2)], "its worker died");
+    assert_eq!(result.summary, "Gave up after 2 attempts: its worker died");
+    let json = serde_json::to_value(&result).unwrap();
+    assert_eq!(json["attempts"][1], json!({"attempt": 2, "worker": "w", "end": "its worker died"}));
+    assert_eq!(serde_json::from_value::<ExecutionResult>(json).unwrap(), result);
+}
+
+#[test]
+fn a_cancelled_request_says_so_and_nothing_else() {
+    let json = serde_json::to_value(ExecutionResult::cancelled(&id())).unwrap();
+    assert_eq!((&json["status"], &json["summary"]), (&json!("cancelled"), &json!("Cancelled")));
+    assert_eq!((&json["error_info"], &json["test_results"]), (&json!(null), &json!([])));
 }
 
 #[test]

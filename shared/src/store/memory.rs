@@ -1,6 +1,6 @@
 //! A store within one process, for the embedded mode.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -9,13 +9,17 @@ use futures_util::{StreamExt, stream};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{Claim, Event, Events, Numbered, ResultStore, State, StoreError, final_event};
+use super::{
+    ALIVE_FOR, Blame, Claim, Event, Events, Lease, Numbered, REMEMBERED_FOR, ResultStore, State, StoreError, Take,
+    WorkerReport, WorkerStatus, attempts, final_event,
+};
 use crate::config::StoreSettings;
 use crate::request::{Digest, RequestId};
-use crate::result::ExecutionResult;
+use crate::result::{Attempt, ExecutionResult};
 
 pub struct MemoryStore {
     entries: Arc<Mutex<HashMap<RequestId, Entry>>>,
+    workers: Mutex<BTreeMap<String, (WorkerReport, Instant)>>,
     ttl: Duration,
 }
 
@@ -24,6 +28,8 @@ struct Entry {
     confirmed: bool,
     /// How often it was begun.
     starts: u32,
+    /// Who runs it, or ran it last.
+    lease: Option<Lease>,
     result: Option<ExecutionResult>,
     /// Also wakes those who follow.
     events: watch::Sender<Vec<Event>>,
@@ -35,11 +41,19 @@ impl Entry {
     fn used(&self) -> bool {
         self.confirmed || self.starts > 0 || self.result.is_some()
     }
+
+    fn is_held_by(&self, lease: &Lease) -> bool {
+        self.result.is_none() && self.lease.as_ref() == Some(lease)
+    }
+
+    fn tell(&self, event: Event) {
+        self.events.send_modify(|events| events.push(event));
+    }
 }
 
 impl MemoryStore {
     pub fn new(settings: &StoreSettings) -> Self {
-        Self { entries: Arc::default(), ttl: Duration::from_secs(settings.result_ttl_s) }
+        Self { entries: Arc::default(), workers: Mutex::default(), ttl: Duration::from_secs(settings.result_ttl_s) }
     }
 
     fn entries(&self) -> MutexGuard<'_, HashMap<RequestId, Entry>> {
@@ -49,6 +63,14 @@ impl MemoryStore {
         entries
     }
 
+    fn workers(&self) -> MutexGuard<'_, BTreeMap<String, (WorkerReport, Instant)>> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_alive(&self, worker: &str) -> bool {
+        self.workers().get(worker).is_some_and(|(_, heard)| heard.elapsed() < ALIVE_FOR)
+    }
+
     /// Every touch of an entry lengthens its life.
     fn with<T>(&self, id: &RequestId, change: impl FnOnce(&mut Entry) -> T) -> T {
         let mut entries = self.entries();
@@ -56,6 +78,7 @@ impl MemoryStore {
             digest: None,
             confirmed: false,
             starts: 0,
+            lease: None,
             result: None,
             events: watch::Sender::new(Vec::new()),
             expires: Instant::now(),
@@ -67,26 +90,32 @@ impl MemoryStore {
 
 #[async_trait]
 impl ResultStore for MemoryStore {
-    async fn claim(&self, id: &RequestId, digest: &Digest) -> Result<Claim, StoreError> {
-        Ok(self.with(id, |entry| match &entry.digest {
-            Some(known) if known != digest => Claim::Conflict,
-            Some(_) if entry.used() => Claim::Accepted,
-            Some(_) => Claim::Unconfirmed,
-            None if entry.result.is_some() => Claim::Conflict,
-            None => {
-                entry.digest = Some(digest.clone());
-                if entry.used() { Claim::Accepted } else { Claim::New }
-            }
-        }))
+    async fn claim_all(&self, claims: &[(RequestId, Digest)]) -> Result<Vec<Claim>, StoreError> {
+        let claim = |(id, digest): &(RequestId, Digest)| {
+            self.with(id, |entry| match &entry.digest {
+                Some(known) if known != digest => Claim::Conflict,
+                Some(_) if entry.used() => Claim::Accepted,
+                Some(_) => Claim::Unconfirmed,
+                None if entry.result.is_some() => Claim::Conflict,
+                None => {
+                    entry.digest = Some(digest.clone());
+                    if entry.used() { Claim::Accepted } else { Claim::New }
+                }
+            })
+        };
+        Ok(claims.iter().map(claim).collect())
     }
 
-    async fn confirm(&self, id: &RequestId) -> Result<(), StoreError> {
-        self.with(id, |entry| {
-            if !entry.confirmed && entry.result.is_none() && entry.starts == 0 {
-                entry.events.send_modify(|events| events.push(Event::Queued));
-            }
-            entry.confirmed = true;
-        });
+    async fn confirm_all(&self, confirmed: &[(RequestId, Digest)]) -> Result<(), StoreError> {
+        for (id, digest) in confirmed {
+            self.with(id, |entry| {
+                if !entry.used() {
+                    entry.digest.get_or_insert_with(|| digest.clone());
+                    entry.tell(Event::Queued);
+                }
+                entry.confirmed = true;
+            });
+        }
         Ok(())
     }
 
@@ -98,18 +127,65 @@ impl ResultStore for MemoryStore {
         Ok(())
     }
 
-    async fn record(&self, id: &RequestId, event: &Event) -> Result<(), StoreError> {
+    async fn take(
+        &self,
+        id: &RequestId,
+        digest: &Digest,
+        lease: &Lease,
+        max_attempts: u32,
+    ) -> Result<Take, StoreError> {
+        Ok(self.with(id, |entry| {
+            let same = entry.digest.as_ref().map(|known| known == digest);
+            if entry.result.is_some() {
+                return if same == Some(true) { Take::Done } else { Take::Conflict };
+            }
+            if same == Some(false) {
+                return Take::Conflict;
+            }
+            match &entry.lease {
+                Some(held) if held == lease => return Take::Begun { attempt: entry.starts },
+                Some(held) if held.worker != lease.worker && self.is_alive(&held.worker) => {
+                    return Take::Elsewhere { worker: held.worker.clone() };
+                }
+                _ => {}
+            }
+            if entry.starts >= max_attempts {
+                return Take::Exhausted;
+            }
+            if entry.starts > 0 && entry.starts + 1 == max_attempts && !lease.alone {
+                return Take::Alone;
+            }
+            entry.starts += 1;
+            entry.confirmed = true;
+            entry.digest = Some(digest.clone());
+            entry.lease = Some(lease.clone());
+            entry.tell(Event::Running { worker: lease.worker.clone(), attempt: entry.starts });
+            Take::Begun { attempt: entry.starts }
+        }))
+    }
+
+    async fn record(&self, id: &RequestId, lease: &Lease, event: &Event) -> Result<(), StoreError> {
         self.with(id, |entry| {
-            if entry.result.is_none() {
-                entry.starts += u32::from(matches!(event, Event::Running { .. }));
-                entry.events.send_modify(|events| events.push(event.clone()));
+            if entry.is_held_by(lease) {
+                entry.tell(event.clone());
             }
         });
         Ok(())
     }
 
-    async fn starts(&self, id: &RequestId) -> Result<u32, StoreError> {
-        Ok(self.entries().get(id).map_or(0, |entry| entry.starts))
+    async fn give_back(&self, id: &RequestId, lease: &Lease, reason: &str, blame: Blame) -> Result<(), StoreError> {
+        self.with(id, |entry| {
+            if entry.is_held_by(lease) {
+                entry.lease = None;
+                entry.starts -= u32::from(blame == Blame::Worker);
+                entry.tell(Event::GivenBack { worker: lease.worker.clone(), reason: reason.into() });
+            }
+        });
+        Ok(())
+    }
+
+    async fn history(&self, id: &RequestId) -> Result<Vec<Attempt>, StoreError> {
+        Ok(self.entries().get(id).map_or_else(Vec::new, |entry| attempts(&*entry.events.borrow())))
     }
 
     async fn put(&self, id: &RequestId, result: &ExecutionResult) -> Result<bool, StoreError> {
@@ -117,7 +193,7 @@ impl ResultStore for MemoryStore {
             let first = entry.result.is_none();
             if first {
                 entry.result = Some(result.clone());
-                entry.events.send_modify(|events| events.push(final_event(result)));
+                entry.tell(final_event(result));
             }
             first
         }))
@@ -126,7 +202,7 @@ impl ResultStore for MemoryStore {
     async fn state(&self, id: &RequestId) -> Result<State, StoreError> {
         Ok(match self.entries().get(id) {
             Some(Entry { result: Some(result), .. }) => State::Done(Box::new(result.clone())),
-            Some(Entry { starts: 1.., .. }) => State::Running,
+            Some(Entry { lease: Some(_), .. }) => State::Running,
             Some(Entry { confirmed: true, .. }) => State::Queued,
             _ => State::Unknown,
         })
@@ -146,5 +222,33 @@ impl ResultStore for MemoryStore {
             Some((Ok(Numbered { id: seen.to_string(), event }), (follower, seen, done)))
         });
         Ok(events.boxed())
+    }
+
+    async fn forget(&self, id: &RequestId) -> Result<(), StoreError> {
+        self.entries().remove(id);
+        Ok(())
+    }
+
+    async fn beat(&self, report: &WorkerReport, running: &[RequestId]) -> Result<Vec<RequestId>, StoreError> {
+        self.workers().insert(report.name.clone(), (report.clone(), Instant::now()));
+        let entries = self.entries();
+        let is_done = |id: &&RequestId| entries.get(*id).is_some_and(|entry| entry.result.is_some());
+        Ok(running.iter().filter(is_done).cloned().collect())
+    }
+
+    async fn leave(&self, worker: &str) -> Result<(), StoreError> {
+        self.workers().remove(worker);
+        Ok(())
+    }
+
+    async fn workers(&self) -> Result<Vec<WorkerStatus>, StoreError> {
+        let mut workers = self.workers();
+        workers.retain(|_, (_, heard)| heard.elapsed() < REMEMBERED_FOR);
+        let status = |(report, heard): &(WorkerReport, Instant)| WorkerStatus {
+            report: report.clone(),
+            last_heartbeat_ms: heard.elapsed().as_millis() as u64,
+            alive: heard.elapsed() < ALIVE_FOR,
+        };
+        Ok(workers.values().map(status).collect())
     }
 }

@@ -15,11 +15,11 @@ use crate::support::{STRANGERS, black_hole, closed_port, service, soon, stranger
 use crate::{raw, with_queues};
 
 fn settings(url: String) -> QueueSettings {
-    QueueSettings { url, name: format!("test-{}", uuid::Uuid::new_v4()) }
+    QueueSettings { url, name: format!("test-{}", uuid::Uuid::new_v4()), separate: Vec::new() }
 }
 
 fn message(body: &str) -> Message {
-    Message { id: RequestId::generate(), body: body.into() }
+    crate::promises::message(&RequestId::generate(), body.as_bytes())
 }
 
 /// Everything that can be asked of a broker fails in time and says where, but not with which password.
@@ -27,7 +27,7 @@ async fn assert_unreachable(settings: &QueueSettings, address: &str, reasons: &[
     let broker = queue::connect(settings).unwrap();
     let errors = [
         within_5_s(broker.publish(message("x"))).await.expect_err("publish"),
-        within_5_s(broker.consume(1)).await.err().expect("consume"),
+        within_5_s(broker.consume(&[], 1)).await.err().expect("consume"),
         within_5_s(broker.depth()).await.expect_err("depth"),
     ];
     for error in errors {
@@ -140,7 +140,7 @@ fn what_is_no_address_of_a_queue_is_refused_at_once() {
 async fn a_plain_message_of_another_client_is_delivered() {
     with_queues(async |settings| {
         let broker = queue::connect(&settings).unwrap();
-        let mut consumer = soon(broker.consume(1)).await.unwrap();
+        let mut consumer = soon(broker.consume(&[], 1)).await.unwrap();
         let connection = raw(&settings.url).await;
         let channel = connection.create_channel().await.unwrap();
         let requests = format!("{}.requests", settings.name);
@@ -201,9 +201,10 @@ async fn a_queue_of_another_making_is_refused() {
 async fn looking_makes_no_queues() {
     with_queues(async |settings| {
         let depth = soon(queue::connect(&settings).unwrap().depth()).await.unwrap();
-        assert_eq!(depth, Depth::default());
+        assert!(depth.queues.iter().all(|(_, ready)| *ready == 0), "{depth:?}");
+        assert_eq!(Depth { queues: Vec::new(), ..depth }, Depth::default());
         let connection = raw(&settings.url).await;
-        for queue in ["requests", "dead"] {
+        for queue in crate::QUEUES {
             let channel = connection.create_channel().await.unwrap();
             let passive = QueueDeclareOptions { passive: true, ..QueueDeclareOptions::default() };
             let name = format!("{}.{queue}", settings.name);
@@ -221,7 +222,7 @@ async fn proxied(settings: &QueueSettings) -> (Proxy, QueueSettings) {
     let proxy = Proxy::to(target).await;
     url.set_host(Some("127.0.0.1")).unwrap();
     url.set_port(Some(proxy.port)).unwrap();
-    (proxy, QueueSettings { url: url.into(), name: settings.name.clone() })
+    (proxy, QueueSettings { url: url.into(), ..settings.clone() })
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -229,7 +230,7 @@ async fn a_cut_connection_is_an_error_and_what_was_unsettled_comes_again() {
     with_queues(async |settings| {
         let (proxy, through_proxy) = proxied(&settings).await;
         let broker = queue::connect(&through_proxy).unwrap();
-        let mut consumer = soon(broker.consume(2)).await.unwrap();
+        let mut consumer = soon(broker.consume(&[], 2)).await.unwrap();
         soon(broker.publish(message("unsettled"))).await.unwrap();
         let delivery = soon(consumer.next()).await.unwrap();
 
@@ -239,7 +240,7 @@ async fn a_cut_connection_is_an_error_and_what_was_unsettled_comes_again() {
         let error = soon(delivery.ack()).await.expect_err("the connection is cut");
         assert!(matches!(error, QueueError::Lost { .. }), "{error}");
 
-        let delivery = soon(soon(broker.consume(1)).await.unwrap().next()).await.unwrap();
+        let delivery = soon(soon(broker.consume(&[], 1)).await.unwrap().next()).await.unwrap();
         assert_eq!((delivery.body.as_slice(), delivery.attempt), (b"unsettled".as_slice(), 2));
     })
     .await;
@@ -278,7 +279,7 @@ async fn a_whole_fleet_starts_at_once_on_a_fresh_broker() {
                     let broker = queue::connect(&settings).unwrap();
                     tokio::spawn(async move {
                         match member % 2 {
-                            0 => soon(broker.consume(1)).await.map(drop),
+                            0 => soon(broker.consume(&[], 1)).await.map(drop),
                             _ => soon(broker.publish(message("x"))).await,
                         }
                     })

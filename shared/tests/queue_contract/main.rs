@@ -17,7 +17,7 @@ use tribunal_shared::config::QueueSettings;
 use tribunal_shared::queue::{self, Broker};
 
 async fn on_memory<F: Future<Output = ()>>(promise: impl FnOnce(Arc<dyn Broker>) -> F) {
-    let settings = QueueSettings { url: "memory://".into(), name: "test".into() };
+    let settings = QueueSettings { url: "memory://".into(), name: "test".into(), separate: vec!["rust".into()] };
     promise(queue::connect(&settings).unwrap()).await;
 }
 
@@ -25,14 +25,26 @@ async fn on_rabbitmq<F: Future<Output = ()>>(promise: impl FnOnce(Arc<dyn Broker
     with_queues(|settings| promise(queue::connect(&settings).unwrap())).await;
 }
 
+const QUEUES: [&str; 9] = [
+    "requests",
+    "requests.high",
+    "requests.low",
+    "rust.requests",
+    "rust.requests.high",
+    "rust.requests.low",
+    "fallen",
+    "dead",
+    "parked",
+];
+
 /// Queues of one test's own, deleted whether it passes or not.
 async fn with_queues<F: Future<Output = ()>>(test: impl FnOnce(QueueSettings) -> F) {
     let name = format!("test-{}", uuid::Uuid::new_v4());
-    let settings = QueueSettings { url: support::service("TEST_AMQP_URL"), name };
+    let settings = QueueSettings { url: support::service("TEST_AMQP_URL"), name, separate: vec!["rust".into()] };
     let outcome = AssertUnwindSafe(test(settings.clone())).catch_unwind().await;
     let connection = raw(&settings.url).await;
     let channel = connection.create_channel().await.unwrap();
-    for queue in ["requests", "dead"] {
+    for queue in QUEUES {
         let queue = format!("{}.{queue}", settings.name);
         channel.queue_delete(queue.into(), QueueDeleteOptions::default()).await.unwrap();
     }
@@ -70,9 +82,19 @@ contract! {
     an_acked_message_never_comes_again,
     a_message_given_back_comes_again_as_the_next_attempt,
     a_message_given_back_too_often_is_a_dead_letter,
-    a_dead_letter_is_one_once_and_never_comes_again,
+    what_fell_is_answered_and_never_comes_again,
+    a_dead_letter_is_kept_with_its_history,
+    dead_letters_are_looked_at_again_and_again,
+    a_dead_letter_is_requeued_once,
+    a_dead_letter_is_dropped_and_its_neighbours_are_not,
+    what_was_parked_goes_back_when_it_is_known,
+    each_priority_has_its_own_room,
+    a_language_with_a_queue_of_its_own_can_be_had_alone,
+    many_at_once_are_published_in_order,
+    a_trace_is_carried_along,
     a_dropped_delivery_comes_again,
     what_a_dropped_consumer_never_looked_at_is_not_lost,
+    who_gives_up_in_the_middle_of_a_subscription_takes_nothing,
     a_stopped_consumer_takes_no_more_and_can_still_settle,
     two_consumers_share_the_messages,
     two_that_wait_are_both_woken,

@@ -2,23 +2,29 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Instant;
 
-use tribunal_shared::queue::{Broker, Consumer, Delivery, EXECUTION_REQUEST, Message};
-use tribunal_shared::request::RequestId;
+use tribunal_shared::queue::{Broker, Consumer, DeadLetter, Delivery, EXECUTION_REQUEST, Fate, Message};
+use tribunal_shared::request::{Priority, RequestId};
+use tribunal_shared::result::Attempt;
 
 use crate::support::{not_now, soon, until};
 
 type Queue = Arc<dyn Broker>;
 
+pub fn message(id: &RequestId, body: &[u8]) -> Message {
+    let (priority, language) = (Priority::Normal, "python".into());
+    Message { id: id.clone(), body: body.to_vec(), priority, language, traceparent: None }
+}
+
 async fn publish(broker: &Queue, body: impl AsRef<[u8]>) -> RequestId {
     let id = RequestId::generate();
-    let message = Message { id: id.clone(), body: body.as_ref().to_vec() };
-    soon(broker.publish(message)).await.expect("the message is accepted");
+    soon(broker.publish(message(&id, body.as_ref()))).await.expect("the message is accepted");
     id
 }
 
 async fn consume(broker: &Queue, prefetch: u16) -> Box<dyn Consumer> {
-    soon(broker.consume(prefetch)).await.expect("the queue can be consumed")
+    soon(broker.consume(&[], prefetch)).await.expect("the queue can be consumed")
 }
 
 async fn next(consumer: &mut Box<dyn Consumer>) -> Delivery {
@@ -85,7 +91,7 @@ pub async fn no_more_are_delivered_than_may_be_unsettled(broker: Queue) {
     let third = next(&mut consumer).await;
     assert_eq!(text(&third), "2");
     not_now(consumer.next()).await;
-    soon(first.dead_letter()).await.unwrap();
+    soon(first.ack()).await.unwrap();
     assert_eq!(text(&next(&mut consumer).await), "3");
 }
 
@@ -125,9 +131,9 @@ pub async fn a_message_given_back_too_often_is_a_dead_letter(broker: Queue) {
         assert_eq!(delivery.attempt, attempt);
         soon(delivery.give_back()).await.unwrap();
     }
-    let depth = until(async || broker.depth().await.unwrap(), |depth| depth.dead == 1).await;
-    assert_eq!(depth.ready, 0);
-    not_now(consumer.next()).await;
+    let fallen = next(&mut consumer).await;
+    assert!(fallen.fallen, "it comes once more, to be answered");
+    assert_eq!((text(&fallen), counts(&broker).await.0), ("poison", 0));
 }
 
 /// Takes the next delivery, looks at it and goes away without settling it.
@@ -138,17 +144,197 @@ async fn leave_with(mut consumer: Box<dyn Consumer>, expected: &str) {
     soon(consumer.stop()).await;
 }
 
-pub async fn a_dead_letter_is_one_once_and_never_comes_again(broker: Queue) {
-    publish(&broker, "dead").await;
-    publish(&broker, "after").await;
+/// Gives a message back until the broker gives it up.
+async fn fall(consumer: &mut Box<dyn Consumer>) -> Delivery {
+    loop {
+        let delivery = next(consumer).await;
+        if delivery.fallen {
+            return delivery;
+        }
+        soon(delivery.give_back()).await.unwrap();
+    }
+}
+
+pub async fn what_fell_is_answered_and_never_comes_again(broker: Queue) {
+    let id = publish(&broker, "poison").await;
     let mut consumer = consume(&broker, 1).await;
-    soon(next(&mut consumer).await.dead_letter()).await.unwrap();
-    leave_with(consumer, "after").await;
-    until(async || broker.depth().await.unwrap(), |depth| depth.dead == 1).await;
+    let fallen = fall(&mut consumer).await;
+    assert_eq!((text(&fallen), fallen.message_id.as_deref()), ("poison", Some(id.as_str())));
+    assert!(fallen.queue.ends_with(".requests"), "where it fell from: {}", fallen.queue);
+    soon(fallen.ack()).await.unwrap();
+    until(async || counts(&broker).await, |counts| *counts == (0, 0)).await;
+    not_now(consumer.next()).await;
+}
+
+fn attempts() -> Vec<Attempt> {
+    vec![Attempt { attempt: 1, worker: "w".into(), end: "its \"worker\" died".into() }]
+}
+
+/// Publishes a message, takes it and buries it.
+async fn bury(broker: &Queue, body: &str) -> RequestId {
+    let id = publish(broker, body).await;
+    let mut consumer = consume(broker, 1).await;
+    let delivery = next(&mut consumer).await;
+    let letter = DeadLetter::of(&delivery, Some(&id), "no \u{1b} reason", attempts());
+    soon(broker.bury(&letter)).await.unwrap();
+    soon(delivery.ack()).await.unwrap();
+    soon(consumer.stop()).await;
+    id
+}
+
+async fn letters(broker: &Queue, most: usize) -> Vec<DeadLetter> {
+    soon(broker.dead_letters(most)).await.unwrap()
+}
+
+pub async fn a_dead_letter_is_kept_with_its_history(broker: Queue) {
+    let id = bury(&broker, "dead").await;
+    until(async || counts(&broker).await, |counts| *counts == (0, 1)).await;
+    let found = letters(&broker, 10).await;
+    let [letter] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(letter.key(), id.as_str());
+    assert_eq!((letter.body.as_slice(), letter.reason.as_str()), (b"dead".as_slice(), "no \u{1b} reason"));
+    assert_eq!(letter.attempts, attempts());
+    assert!(letter.queue.ends_with(".requests"), "{}", letter.queue);
+    let age_ms = std::time::UNIX_EPOCH.elapsed().unwrap().as_millis() as i128 - i128::from(letter.died_at_ms);
+    assert!((0..60_000).contains(&age_ms), "{age_ms}");
+}
+
+pub async fn dead_letters_are_looked_at_again_and_again(broker: Queue) {
+    let mut ids = Vec::new();
+    for body in ["a", "b", "c"] {
+        ids.push(bury(&broker, body).await.to_string());
+    }
+    // More often than a request may be delivered.
+    for _ in 0..25 {
+        let keys: Vec<_> = letters(&broker, 10).await.iter().map(DeadLetter::key).collect();
+        assert_eq!(keys, ids, "the oldest first");
+    }
+    assert_eq!(letters(&broker, 2).await.len(), 2);
+    until(async || counts(&broker).await, |counts| *counts == (0, 3)).await;
+}
+
+pub async fn a_dead_letter_is_requeued_once(broker: Queue) {
+    let id = bury(&broker, "again").await;
+    // As after a crash between burying and acking.
+    let twice = letters(&broker, 1).await.remove(0);
+    soon(broker.bury(&twice)).await.unwrap();
+    assert_eq!(soon(broker.exhume(id.as_str(), Fate::Requeue)).await.unwrap(), 2);
+    let mut consumer = consume(&broker, 2).await;
+    let delivery = next(&mut consumer).await;
+    assert_eq!((text(&delivery), delivery.attempt), ("again", 1));
+    assert_eq!(delivery.message_id.as_deref(), Some(id.as_str()));
+    soon(delivery.ack()).await.unwrap();
+    not_now(consumer.next()).await;
+    until(async || counts(&broker).await, |counts| *counts == (0, 0)).await;
+    assert_eq!(soon(broker.exhume(id.as_str(), Fate::Requeue)).await.unwrap(), 0);
+}
+
+pub async fn a_dead_letter_is_dropped_and_its_neighbours_are_not(broker: Queue) {
+    let (first, second, third) = (bury(&broker, "a").await, bury(&broker, "b").await, bury(&broker, "c").await);
+    assert_eq!(soon(broker.exhume("no such key", Fate::Drop)).await.unwrap(), 0);
+    assert_eq!(soon(broker.exhume(second.as_str(), Fate::Drop)).await.unwrap(), 1);
+    let keys: Vec<_> = letters(&broker, 10).await.iter().map(DeadLetter::key).collect();
+    assert_eq!(keys, [first.to_string(), third.to_string()]);
+    not_now(consume(&broker, 1).await.next()).await;
+}
+
+pub async fn what_was_parked_goes_back_when_it_is_known(broker: Queue) {
+    assert_eq!(soon(broker.unpark()).await.unwrap(), 0);
+    let id = publish(&broker, "for another version").await;
+    let mut consumer = consume(&broker, 1).await;
+    let mut delivery = next(&mut consumer).await;
+    for (kind, all, back) in [("execution_request.v99", 1, 0), (EXECUTION_REQUEST, 2, 1)] {
+        delivery.kind = Some(kind.to_owned());
+        soon(broker.park(&delivery)).await.unwrap();
+        until(async || broker.depth().await.unwrap().parked, |parked| *parked == all).await;
+        assert_eq!(soon(broker.unpark()).await.unwrap(), back);
+    }
+    soon(delivery.ack()).await.unwrap();
+    let delivery = next(&mut consumer).await;
+    assert_eq!((text(&delivery), delivery.message_id.as_deref()), ("for another version", Some(id.as_str())));
+    soon(delivery.ack()).await.unwrap();
+    // The other one waits for a version that knows it.
+    until(async || broker.depth().await.unwrap().parked, |parked| *parked == 1).await;
+}
+
+async fn publish_to(broker: &Queue, language: &str, priority: Priority, body: &str) {
+    let message = Message { language: language.into(), priority, ..message(&RequestId::generate(), body.as_bytes()) };
+    soon(broker.publish(message)).await.unwrap();
+}
+
+/// Or a backlog of one priority would keep the others away.
+pub async fn each_priority_has_its_own_room(broker: Queue) {
+    for body in ["1", "2", "3"] {
+        for priority in Priority::ALL {
+            publish_to(&broker, "python", priority, &format!("{}{body}", priority.as_str())).await;
+        }
+    }
+    let depth = soon(broker.depth()).await.unwrap();
+    assert_eq!(depth.ready, 9);
+    let waiting: Vec<_> = depth.queues.iter().map(|(name, ready)| (name.split_once('.').unwrap().1, *ready)).collect();
+    let expected = [("requests.high", 3), ("requests", 3), ("requests.low", 3)];
+    assert_eq!(waiting[..3], expected);
+    assert!(waiting[3..].iter().all(|(_, ready)| *ready == 0), "{waiting:?}");
+
+    let mut consumer = consume(&broker, 2).await;
+    let mut deliveries = Vec::new();
+    for _ in 0..6 {
+        deliveries.push(next(&mut consumer).await);
+    }
+    let mut bodies: Vec<_> = deliveries.iter().map(text).collect();
+    bodies.sort_unstable();
+    assert_eq!(bodies, ["high1", "high2", "low1", "low2", "normal1", "normal2"]);
+    not_now(consumer.next()).await;
+    let high = deliveries.iter().position(|delivery| text(delivery) == "high1").unwrap();
+    soon(deliveries.remove(high).ack()).await.unwrap();
+    assert_eq!(text(&next(&mut consumer).await), "high3");
+}
+
+pub async fn a_language_with_a_queue_of_its_own_can_be_had_alone(broker: Queue) {
+    publish_to(&broker, "python", Priority::Normal, "python").await;
+    publish_to(&broker, "rust", Priority::Low, "rust").await;
+    let mut bound = soon(broker.consume(&["rust".into()], 5)).await.unwrap();
+    let delivery = next(&mut bound).await;
+    assert_eq!(text(&delivery), "rust");
+    soon(delivery.give_back()).await.unwrap();
+    let delivery = next(&mut bound).await;
+    assert_eq!((text(&delivery), delivery.attempt), ("rust", 2));
+    not_now(bound.next()).await;
+    drop((delivery, bound));
+    // Who is bound to nothing takes all.
+    let mut free = consume(&broker, 5).await;
+    let (one, other) = (next(&mut free).await, next(&mut free).await);
+    assert_eq!(HashSet::from([text(&one), text(&other)]), HashSet::from(["python", "rust"]));
+}
+
+pub async fn many_at_once_are_published_in_order(broker: Queue) {
+    let messages = (0..500).map(|number| message(&RequestId::generate(), number.to_string().as_bytes()));
+    let outcomes = soon(broker.publish_all(messages.collect())).await;
+    assert_eq!(outcomes.len(), 500);
+    outcomes.into_iter().for_each(|outcome| outcome.unwrap());
+    let mut consumer = consume(&broker, 500).await;
+    for number in 0..500 {
+        let delivery = next(&mut consumer).await;
+        assert_eq!(text(&delivery), number.to_string());
+        soon(delivery.ack()).await.unwrap();
+    }
+    assert!(soon(broker.publish_all(Vec::new())).await.is_empty());
+}
+
+pub async fn a_trace_is_carried_along(broker: Queue) {
+    let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned();
+    let traced = Message { traceparent: Some(trace.clone()), ..message(&RequestId::generate(), b"x") };
+    soon(broker.publish(traced)).await.unwrap();
     let mut consumer = consume(&broker, 1).await;
     let delivery = next(&mut consumer).await;
-    assert_eq!((text(&delivery), delivery.attempt), ("after", 2));
-    assert_eq!(counts(&broker).await, (0, 1));
+    assert_eq!(delivery.traceparent, Some(trace.clone()));
+    let age_ms = std::time::UNIX_EPOCH.elapsed().unwrap().as_millis() as u64 - delivery.published_ms.unwrap();
+    assert!(age_ms < 60_000, "{age_ms}");
+    let letter = DeadLetter::of(&delivery, None, "x", Vec::new());
+    soon(broker.bury(&letter)).await.unwrap();
+    let letter = letters(&broker, 1).await.remove(0);
+    assert_eq!(letter.traceparent, Some(trace));
+    assert!(letter.key().starts_with("body-") || letter.id.is_some(), "{letter:?}");
 }
 
 pub async fn a_dropped_delivery_comes_again(broker: Queue) {
@@ -175,6 +361,23 @@ pub async fn what_a_dropped_consumer_never_looked_at_is_not_lost(broker: Queue) 
         soon(delivery.ack()).await.unwrap();
     }
     assert_eq!(left, (1..10).map(|number| number.to_string()).collect());
+}
+
+pub async fn who_gives_up_in_the_middle_of_a_subscription_takes_nothing(broker: Queue) {
+    const TIMES: u32 = 40;
+    let begun = Instant::now();
+    drop(consume(&broker, 1).await);
+    let whole = begun.elapsed();
+    for number in 0..TIMES {
+        publish(&broker, number.to_string()).await;
+    }
+    for part in 0..TIMES {
+        let _ = tokio::time::timeout(whole * part / TIMES, broker.consume(&[], 1)).await;
+    }
+    let mut consumer = consume(&broker, TIMES as u16).await;
+    for _ in 0..TIMES {
+        soon(next(&mut consumer).await.ack()).await.unwrap();
+    }
 }
 
 pub async fn a_stopped_consumer_takes_no_more_and_can_still_settle(broker: Queue) {

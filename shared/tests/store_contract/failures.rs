@@ -8,7 +8,7 @@ use tribunal_shared::store::{self, Claim, State, StoreError};
 use crate::promises::connect;
 use crate::server::Server;
 use crate::support::{STRANGERS, black_hole, closed_port, soon, stranger, within_5_s};
-use crate::{digest, result, running, settings};
+use crate::{begin, digest, result, settings};
 
 async fn refusal(settings: &StoreSettings) -> StoreError {
     within_5_s(store::connect(settings)).await.err().expect("the store is refused")
@@ -124,7 +124,7 @@ async fn after_a_restart_the_next_call_works_and_nothing_is_lost() {
     };
     assert_eq!(store.claim(&first, &digest("mine")).await.unwrap(), Claim::New);
     restart().await;
-    store.confirm(&first).await.unwrap();
+    store.confirm(&first, &digest("mine")).await.unwrap();
     restart().await;
     assert_eq!(soon(store.state(&first)).await.unwrap(), State::Queued);
     restart().await;
@@ -132,7 +132,7 @@ async fn after_a_restart_the_next_call_works_and_nothing_is_lost() {
     restart().await;
     assert_eq!(soon(store.claim(&first, &digest("mine"))).await.unwrap(), Claim::Accepted);
     restart().await;
-    soon(store.record(&second, &running(1))).await.unwrap();
+    soon(begin(&*store, &second)).await;
     restart().await;
     let events = soon(store.events(&first, None)).await.unwrap();
     let events: Vec<_> = soon(events.map(|event| event.unwrap().event).collect()).await;
@@ -144,7 +144,7 @@ async fn after_a_restart_the_next_call_works_and_nothing_is_lost() {
 async fn while_redis_is_away_every_call_fails_in_time_and_afterwards_it_works() {
     let mut server = Server::start(&[]).await;
     let (store, id) = (connect(&settings(server.url())).await, RequestId::generate());
-    store.record(&id, &running(1)).await.unwrap();
+    begin(&*store, &id).await;
     let mut events = soon(store.events(&id, None)).await.unwrap();
     soon(events.next()).await.unwrap().unwrap();
     let following = tokio::spawn(async move { (events.next().await, events.next().await.is_none()) });
@@ -156,7 +156,7 @@ async fn while_redis_is_away_every_call_fails_in_time_and_afterwards_it_works() 
     let errors = [
         within_5_s(store.state(&id)).await.expect_err("state"),
         within_5_s(store.claim(&id, &digest("mine"))).await.expect_err("claim"),
-        within_5_s(store.confirm(&id)).await.expect_err("confirm"),
+        within_5_s(store.confirm(&id, &digest("mine"))).await.expect_err("confirm"),
         within_5_s(store.put(&id, &result(&id, "x"))).await.expect_err("put"),
         within_5_s(store.events(&id, None)).await.err().expect("events"),
     ];

@@ -8,7 +8,7 @@ use tribunal_shared::store::{Event, Events, Numbered};
 
 use crate::promises::{Store, connect};
 use crate::support::{not_now, soon};
-use crate::{digest, done, result, running};
+use crate::{begin, digest, done, result, running};
 
 async fn follow(store: &Store, id: &RequestId, after: Option<String>) -> Events {
     soon(store.events(id, after)).await.expect("the events can be followed")
@@ -50,11 +50,10 @@ fn story() -> [Event; 5] {
 /// Tells the story of `id`, but for its end.
 async fn tell(store: &Store, id: &RequestId) {
     store.claim(id, &digest("mine")).await.unwrap();
-    for event in story() {
-        match event {
-            Event::Queued => store.confirm(id).await.unwrap(),
-            event => store.record(id, &event).await.unwrap(),
-        }
+    store.confirm(id, &digest("mine")).await.unwrap();
+    let lease = begin(&**store, id).await;
+    for event in &story()[2..] {
+        store.record(id, &lease, event).await.unwrap();
     }
 }
 
@@ -85,12 +84,12 @@ pub async fn a_confirmation_is_one_event_however_often_it_is_repeated(settings: 
     let store = connect(&settings).await;
     let id = RequestId::generate();
     store.claim(&id, &digest("mine")).await.unwrap();
-    store.confirm(&id).await.unwrap();
-    store.confirm(&id).await.unwrap();
-    store.record(&id, &running(1)).await.unwrap();
-    store.confirm(&id).await.unwrap();
+    store.confirm(&id, &digest("mine")).await.unwrap();
+    store.confirm(&id, &digest("mine")).await.unwrap();
+    begin(&*store, &id).await;
+    store.confirm(&id, &digest("mine")).await.unwrap();
     store.put(&id, &result(&id, "x")).await.unwrap();
-    store.confirm(&id).await.unwrap();
+    store.confirm(&id, &digest("mine")).await.unwrap();
     assert_eq!(all(&store, &id).await, [Event::Queued, running(1), done()]);
 }
 
@@ -101,7 +100,7 @@ pub async fn who_follows_before_the_first_event_is_woken(settings: StoreSettings
     let first = tokio::spawn(async move { (next(&mut events).await, events) });
     store.claim(&id, &digest("mine")).await.unwrap();
     assert!(!first.is_finished(), "a claim is no event");
-    store.confirm(&id).await.unwrap();
+    store.confirm(&id, &digest("mine")).await.unwrap();
     let (first, mut events) = soon(first).await.unwrap();
     assert_eq!(first.event, Event::Queued);
     store.put(&id, &result(&id, "x")).await.unwrap();
@@ -114,7 +113,7 @@ pub async fn a_follower_is_told_of_each_event_as_it_happens(settings: StoreSetti
     let id = RequestId::generate();
     let mut events = follow(&store, &id, None).await;
     for attempt in 1..=50 {
-        store.record(&id, &running(attempt)).await.unwrap();
+        begin(&*store, &id).await;
         assert_eq!(next(&mut events).await.event, running(attempt));
     }
     not_now(events.next()).await;
@@ -130,7 +129,7 @@ pub async fn a_follower_outlives_a_released_claim(settings: StoreSettings) {
     let mut events = follow(&store, &id, None).await;
     store.release(&id).await.unwrap();
     store.claim(&id, &digest("other")).await.unwrap();
-    store.confirm(&id).await.unwrap();
+    store.confirm(&id, &digest("mine")).await.unwrap();
     assert_eq!(next(&mut events).await.event, Event::Queued);
 }
 
@@ -155,7 +154,7 @@ pub async fn a_follower_that_leaves_is_not_missed(settings: StoreSettings) {
     let id = RequestId::generate();
     let mut leaving = follow(&store, &id, None).await;
     let mut staying = follow(&store, &id, None).await;
-    store.record(&id, &running(1)).await.unwrap();
+    begin(&*store, &id).await;
     assert_eq!(next(&mut leaving).await.event, running(1));
     not_now(leaving.next()).await;
     drop(leaving);

@@ -1,15 +1,17 @@
 //! What others may rely on in Redis: names, contents and lifetimes of keys.
 
+use futures_util::StreamExt;
 use redis::AsyncCommands;
 use redis::aio::MultiplexedConnection;
+use redis::streams::StreamRangeReply;
 use serde_json::Value;
 use tribunal_shared::config::StoreSettings;
 use tribunal_shared::request::RequestId;
 use tribunal_shared::store::{Claim, Event, State, StoreError};
 
 use crate::promises::connect;
-use crate::support::{service, until};
-use crate::{digest, result, running, settings};
+use crate::support::{not_now, service, soon, until};
+use crate::{begin, digest, result, running, settings};
 
 /// A client that is not ours.
 async fn raw() -> MultiplexedConnection {
@@ -46,17 +48,43 @@ async fn every_key_has_a_time_to_live_at_every_step() {
     };
     store.claim(&id, &digest("mine")).await.unwrap();
     assert_all_expire(&["request"], "claim").await;
-    store.confirm(&id).await.unwrap();
-    assert_all_expire(&["events", "request"], "confirm").await;
-    store.record(&id, &running(1)).await.unwrap();
+    store.confirm(&id, &digest("mine")).await.unwrap();
+    assert_all_expire(&["request"], "confirm").await;
+    let lease = begin(&*store, &id).await;
     assert_all_expire(&["events", "request"], "running").await;
-    store.record(&id, &Event::Compiled { time_ms: 1 }).await.unwrap();
+    store.record(&id, &lease, &Event::Compiled { time_ms: 1 }).await.unwrap();
     assert_all_expire(&["events", "request"], "compiled").await;
     store.put(&id, &result(&id, "x")).await.unwrap();
     assert_all_expire(&["events", "request", "result"], "put").await;
     store.claim(&id, &digest("mine")).await.unwrap();
-    store.record(&id, &running(2)).await.unwrap();
+    begin(&*store, &id).await;
     assert_all_expire(&["events", "request", "result"], "too late").await;
+}
+
+/// A stream takes kilobytes, and much is queued at times.
+#[tokio::test]
+async fn what_is_only_queued_has_no_stream_unless_somebody_waits_for_it() {
+    let (store, id, mut raw) = (connect(&here()).await, RequestId::generate(), raw().await);
+    let key = format!("tribunal:events:{id}");
+    store.confirm(&id, &digest("mine")).await.unwrap();
+    let mut events = store.events(&id, None).await.unwrap();
+    let queued = soon(events.next()).await.unwrap().unwrap();
+    assert_eq!(queued.event, Event::Queued);
+    assert!(!raw.exists::<_, bool>(&key).await.unwrap());
+
+    begin(&*store, &id).await;
+    assert_eq!(soon(events.next()).await.unwrap().unwrap().event, running(1), "it is not told twice");
+    let first: StreamRangeReply = raw.xrange_count(&key, "-", "+", 1).await.unwrap();
+    assert_eq!(first.ids[0].id, queued.id, "it has its place in the stream, too");
+}
+
+#[tokio::test]
+async fn who_waits_for_an_unknown_request_leaves_nothing_for_long() {
+    let (store, id, mut raw) = (connect(&here()).await, RequestId::generate(), raw().await);
+    let mut events = store.events(&id, None).await.unwrap();
+    not_now(events.next()).await;
+    let left_ms: i64 = raw.pttl(format!("tribunal:events:{id}")).await.unwrap();
+    assert!((1..=20_000).contains(&left_ms), "lives for {left_ms} ms");
 }
 
 #[tokio::test]
@@ -75,8 +103,8 @@ async fn a_request_that_is_submitted_again_and_again_does_not_outlive_its_result
     let store = connect(&StoreSettings { result_ttl_s: 1, ..here() }).await;
     let id = RequestId::generate();
     store.claim(&id, &digest("mine")).await.unwrap();
-    store.confirm(&id).await.unwrap();
-    store.record(&id, &running(1)).await.unwrap();
+    store.confirm(&id, &digest("mine")).await.unwrap();
+    begin(&*store, &id).await;
     store.put(&id, &result(&id, "x")).await.unwrap();
     let again = async || {
         let claim = store.claim(&id, &digest("mine")).await.unwrap();

@@ -7,7 +7,7 @@ use tribunal_shared::request::RequestId;
 use tribunal_shared::store::{self, Claim, ResultStore, State};
 
 use crate::support::{soon, until};
-use crate::{digest, result, running};
+use crate::{begin, digest, result};
 
 pub type Store = Arc<dyn ResultStore>;
 
@@ -26,8 +26,8 @@ enum Step {
 impl Step {
     async fn take(self, store: &Store, id: &RequestId) {
         match self {
-            Self::Confirm => store.confirm(id).await.unwrap(),
-            Self::Running => store.record(id, &running(1)).await.unwrap(),
+            Self::Confirm => store.confirm(id, &digest("mine")).await.unwrap(),
+            Self::Running => drop(begin(&**store, id).await),
             Self::Put => assert!(store.put(id, &result(id, "x")).await.unwrap()),
         }
     }
@@ -81,15 +81,23 @@ pub async fn an_id_that_was_used_without_a_claim_is_open_until_it_is_done(settin
     assert_eq!(store.claim(&id, &digest("mine")).await.unwrap(), Claim::Conflict);
 }
 
-pub async fn every_start_is_counted(settings: StoreSettings) {
+pub async fn many_are_claimed_and_confirmed_at_once(settings: StoreSettings) {
     let store = connect(&settings).await;
-    let id = RequestId::generate();
-    assert_eq!(store.starts(&id).await.unwrap(), 0);
-    store.confirm(&id).await.unwrap();
-    for count in 1..4 {
-        store.record(&id, &running(count)).await.unwrap();
-        assert_eq!(store.starts(&id).await.unwrap(), count);
+    let (known, other, new) = (RequestId::generate(), RequestId::generate(), RequestId::generate());
+    store.claim(&known, &digest("mine")).await.unwrap();
+    store.claim(&other, &digest("other")).await.unwrap();
+    let mine = [&known, &other, &new, &new].map(|id| (id.clone(), digest("mine")));
+    let claims = store.claim_all(&mine).await.unwrap();
+    assert_eq!(claims, [Claim::Unconfirmed, Claim::Conflict, Claim::New, Claim::Unconfirmed]);
+    let unclaimed = RequestId::generate();
+    let confirmed = [&known, &new, &unclaimed].map(|id| (id.clone(), digest("mine")));
+    store.confirm_all(&confirmed).await.unwrap();
+    for (id, _) in &confirmed {
+        assert_eq!(store.state(id).await.unwrap(), State::Queued);
+        assert_eq!(store.claim(id, &digest("other")).await.unwrap(), Claim::Conflict, "confirmed is claimed");
     }
+    assert_eq!(store.claim_all(&[]).await.unwrap(), []);
+    store.confirm_all(&[]).await.unwrap();
 }
 
 pub async fn one_of_many_claims_is_the_first(settings: StoreSettings) {
@@ -140,13 +148,13 @@ pub async fn a_state_only_goes_forward(settings: StoreSettings) {
     assert_eq!(store.state(&id).await.unwrap(), State::Unknown);
     store.claim(&id, &digest("mine")).await.unwrap();
     assert_eq!(store.state(&id).await.unwrap(), State::Unknown, "a claim alone is no promise");
-    store.confirm(&id).await.unwrap();
+    store.confirm(&id, &digest("mine")).await.unwrap();
     assert_eq!(store.state(&id).await.unwrap(), State::Queued);
-    store.record(&id, &running(1)).await.unwrap();
+    begin(&*store, &id).await;
     assert_eq!(store.state(&id).await.unwrap(), State::Running);
-    store.confirm(&id).await.unwrap();
+    store.confirm(&id, &digest("mine")).await.unwrap();
     assert_eq!(store.state(&id).await.unwrap(), State::Running, "a late confirmation");
-    store.record(&id, &running(2)).await.unwrap();
+    begin(&*store, &id).await;
     assert_eq!(store.state(&id).await.unwrap(), State::Running, "a second worker");
     store.put(&id, &result(&id, "x")).await.unwrap();
     assert_eq!(store.state(&id).await.unwrap(), State::Done(Box::new(result(&id, "x"))));
@@ -166,9 +174,10 @@ pub async fn what_comes_after_the_result_is_ignored(settings: StoreSettings) {
     let id = RequestId::generate();
     store.claim(&id, &digest("mine")).await.unwrap();
     store.put(&id, &result(&id, "x")).await.unwrap();
-    store.record(&id, &running(1)).await.unwrap();
-    store.record(&id, &store::Event::Compiled { time_ms: 1 }).await.unwrap();
-    store.confirm(&id).await.unwrap();
+    let lease = begin(&*store, &id).await;
+    store.record(&id, &lease, &store::Event::Compiled { time_ms: 1 }).await.unwrap();
+    store.give_back(&id, &lease, "late", store::Blame::Request).await.unwrap();
+    store.confirm(&id, &digest("mine")).await.unwrap();
     store.release(&id).await.unwrap();
     assert_eq!(store.state(&id).await.unwrap(), State::Done(Box::new(result(&id, "x"))));
     assert_eq!(crate::following::all(&store, &id).await, [crate::done()]);

@@ -56,8 +56,7 @@ fn main() -> ExitCode {
 
 /// By `tribunal bench`, for people and for us.
 fn of_single_runs() -> Vec<Price> {
-    let output =
-        Command::new(binary_beside("tribunal")).args(["bench", "--json"]).output().expect("tribunal bench runs");
+    let output = Command::new(binary("tribunal")).args(["bench", "--json"]).output().expect("tribunal bench runs");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "tribunal bench: {said}");
     let numbers: serde_json::Value = serde_json::from_slice(&output.stdout).expect("tribunal bench prints JSON");
@@ -91,24 +90,18 @@ fn of_single_runs() -> Vec<Price> {
     prices
 }
 
-/// This binary's neighbour.
-fn binary_beside(name: &str) -> std::path::PathBuf {
-    let own = std::env::current_exe().expect("this program's path");
-    let path = own.with_file_name(name);
-    if path.exists() { path } else { binary(name) }
-}
-
 /// From the end of the compilation to the stored result, times the same executions by two loops of a shell.
 async fn of_a_hundred_tests() -> f64 {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut settings = Settings::defaults();
     settings.sandbox.kind = SandboxKind::Native;
     settings.sandbox.workspace_root = folder.path().join("work");
-    let (broker, store) = (Arc::new(MemoryBroker::default()), Arc::new(MemoryStore::new(&settings.store)));
+    let broker = Arc::new(MemoryBroker::new(&settings.queue));
+    let store = Arc::new(MemoryStore::new(&settings.store));
     let client = Client::new(broker.clone(), store.clone(), &settings);
     let sandbox = sandbox::from_config(&settings).await.expect("the sandbox starts");
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let parts = Parts { broker, store, sandbox, settings, name: "prices".into() };
+    let parts = Parts::new(broker, store, sandbox, settings, "prices");
     let worker = tokio::spawn(run(parts, async {
         let _ = stopped.await;
     }));

@@ -35,6 +35,15 @@ pub enum SandboxError {
 }
 
 impl SandboxError {
+    /// One word, for those who count.
+    pub(crate) fn kind(&self) -> &'static str {
+        match self {
+            Self::Unreachable { .. } => "unreachable",
+            Self::Unfit { .. } => "unfit",
+            Self::Failed { .. } => "failed",
+        }
+    }
+
     pub(crate) fn failed(doing: impl Into<String>, reason: impl ToString) -> Self {
         Self::Failed { doing: doing.into(), reason: reason.to_string() }
     }
@@ -117,6 +126,9 @@ pub trait Sandbox: Send + Sync {
     /// Runs the program to its end. Whatever it does is `Ok`. No process of it is left when this returns; the rest is
     /// cleared away beside what comes next, also when this future is dropped half-way.
     async fn run(&self, invocation: Invocation<'_>) -> Result<Outcome, SandboxError>;
+
+    /// Whether sandboxes can be made just now: what all of them need is looked at, no language and no program.
+    async fn check(&self) -> Result<(), SandboxError>;
 
     /// Waits until everything is cleared away.
     async fn settle(&self);

@@ -33,6 +33,12 @@ struct Folder {
     handle: OwnedFd,
 }
 
+/// Whether workspaces can be made and written to: a full disk is no fault of the request that meets it.
+pub(super) fn probe(path: PathBuf) -> Result<(), SandboxError> {
+    static SOME: [u8; 256 * 1024] = [0; 256 * 1024];
+    Workspace::create(path)?.write("probe", &SOME)
+}
+
 impl Workspace {
     /// `path` must not exist yet, and its parent must be ours alone: the folder itself is open to every user.
     pub(super) fn create(path: PathBuf) -> Result<Self, SandboxError> {

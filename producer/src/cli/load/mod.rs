@@ -83,6 +83,7 @@ pub fn load(arguments: &RequestArguments, settings: &Settings) -> Result<Executi
         request.language.clone_from(language);
     }
     request.request_id = arguments.id.clone().or(request.request_id);
+    request.priority = arguments.priority.clone().or(request.priority);
     request.timeout_ms = arguments.timeout_ms.or(request.timeout_ms);
     request.total_timeout_ms = arguments.total_timeout_ms.or(request.total_timeout_ms);
     request.memory_limit_mb = arguments.memory_mb.or(request.memory_limit_mb);
@@ -181,6 +182,7 @@ fn from_source(file: &Path, language: &str, limit: usize) -> Result<ExecutionReq
         total_timeout_ms: None,
         memory_limit_mb: None,
         cpu_limit: None,
+        priority: None,
         metadata: serde_json::Map::new(),
     })
 }

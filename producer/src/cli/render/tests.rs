@@ -114,3 +114,23 @@ fn colours_come_only_when_asked_for() {
     assert!(result(&one, true).contains("\x1b["));
     assert!(result(&one, true).ends_with("All 1 test cases passed\n"));
 }
+
+#[test]
+fn what_was_given_up_shows_its_attempts() {
+    let attempt = |attempt, end: &str| Attempt { attempt, worker: "w\x1b".into(), end: end.into() };
+    let attempts = vec![attempt(1, "its worker died"), attempt(2, "no daemon\nforged")];
+    let given_up = ExecutionResult::gave_up(&RequestId::generate(), attempts, "no daemon");
+    let expected = "\
+Gave up after 2 attempts: no daemon
+
+attempts
+  1 on w\\u{1b}: its worker died
+  2 on w\\u{1b}: no daemon
+";
+    assert_eq!(result(&given_up, false), expected);
+}
+
+#[test]
+fn a_cancelled_request_says_so() {
+    assert_eq!(result(&ExecutionResult::cancelled(&RequestId::generate()), false), "Cancelled\n");
+}

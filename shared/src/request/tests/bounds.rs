@@ -96,6 +96,7 @@ fn a_message_says_the_value_and_the_bounds() {
         (json!({"timeout_ms": 99}), "99 ms is not between 100 and 60000 ms"),
         (json!({"memory_limit_mb": 2048}), "2048 MB is not between 16 and 1024 MB"),
         (json!({"cpu_limit": 8.5}), "8.5 is not more than 0 and at most 8"),
+        (json!({"priority": "urgent"}), "\"urgent\" is neither low, normal nor high"),
         (json!({"total_timeout_ms": 4_999}), "4999 ms is not between timeout_ms (5000) and 600000 ms"),
     ];
     for (changes, message) in table {

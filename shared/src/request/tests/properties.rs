@@ -32,8 +32,10 @@ fn request() -> impl Strategy<Value = ExecutionRequest> {
     let language = prop_oneof![8 => prop::sample::select(vec!["python", "python3", "C", "java"]).prop_map(String::from), 1 => ".{0,9}"];
     let cpus = prop_oneof![3 => Just(None), 2 => (0.0..9.0).prop_map(Some), 1 => any::<f64>().prop_map(Some)];
     let limits = (number([100, 60_000]), number([100, 600_000]), number([16, 1024]), cpus);
-    (id, code, language, prop::collection::vec(test_case(), 0..6), limits).prop_map(
-        |(request_id, code, language, test_cases, (timeout_ms, total_timeout_ms, memory_limit_mb, cpu_limit))| {
+    let priority = prop_oneof![3 => Just(None), 3 => prop::sample::select(vec!["low", "normal", "high"]).prop_map(|word| Some(word.into())), 1 => ".{0,7}".prop_map(Some)];
+    (id, code, language, prop::collection::vec(test_case(), 0..6), limits, priority).prop_map(
+        |(request_id, code, language, test_cases, limits, priority)| {
+            let (timeout_ms, total_timeout_ms, memory_limit_mb, cpu_limit) = limits;
             let metadata = serde_json::Map::new();
             ExecutionRequest {
                 request_id,
@@ -44,6 +46,7 @@ fn request() -> impl Strategy<Value = ExecutionRequest> {
                 total_timeout_ms,
                 memory_limit_mb,
                 cpu_limit,
+                priority,
                 metadata,
             }
         },

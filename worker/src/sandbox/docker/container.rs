@@ -20,6 +20,7 @@ use futures_util::stream::StreamExt;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior};
+use tribunal_shared::retry::Delays;
 
 use super::super::output::Capture;
 use super::super::{Access, Exit, Invocation, Killed, OnOverflow, Outcome, SandboxError, Workspace};
@@ -270,12 +271,13 @@ impl Drop for Container {
             if let Some(creating) = creating {
                 let _ = creating.await;
             }
-            match remove(&shared.docker, &name).await {
-                Ok(()) => {
-                    shared.containers.fetch_sub(1, Ordering::Relaxed);
-                }
-                Err(error) => tracing::error!(container = name, %error, "a container could not be removed"),
+            // A daemon that is away comes back, and what it left running with it.
+            let mut delays = Delays::new(Duration::from_millis(500), Duration::from_secs(5));
+            while let Err(error) = remove(&shared.docker, &name).await {
+                tracing::warn!(container = name, %error, "a container could not be removed; trying again");
+                tokio::time::sleep(delays.next_delay()).await;
             }
+            shared.containers.fetch_sub(1, Ordering::Relaxed);
             drop(workspace);
         });
     }

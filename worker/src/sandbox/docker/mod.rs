@@ -31,7 +31,7 @@ use tribunal_shared::language::Language;
 use tribunal_shared::request::RequestId;
 
 use super::tenancy::{Abandoned, Kind, Tenancy};
-use super::{Finding, Invocation, Outcome, Sandbox, SandboxError, Workspace, guest, host_swaps};
+use super::{Finding, Invocation, Outcome, Sandbox, SandboxError, Workspace, guest, host_swaps, workspace};
 use images::Images;
 
 const WORKER_LABEL: &str = "tribunal.worker";
@@ -43,6 +43,8 @@ const GREETED_WITHIN: Duration = Duration::from_secs(4);
 const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
 /// The daemon needs a moment to notice that a container has ended.
 const TRIED_AGAIN_AFTER: Duration = Duration::from_millis(50);
+/// Nobody waits longer than that for a daemon that is away.
+const SETTLED_WITHIN: Duration = Duration::from_secs(10);
 /// How often dead neighbours are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
@@ -113,9 +115,19 @@ impl Sandbox for DockerSandbox {
         outcome
     }
 
+    async fn check(&self) -> Result<(), SandboxError> {
+        let unreachable = |reason: String| unreachable(&self.shared.settings.docker, reason);
+        match tokio::time::timeout(GREETED_WITHIN, self.shared.docker.ping()).await {
+            Ok(answered) => drop(answered.map_err(|error| unreachable(explain(&error)))?),
+            Err(_) => return Err(unreachable(format!("no answer within {} s", GREETED_WITHIN.as_secs()))),
+        }
+        workspace::probe(self.shared.tenancy.workspace_path())
+    }
+
     async fn settle(&self) {
         self.shared.removals.close();
-        self.shared.removals.wait().await;
+        // What is left then is removed by a neighbour or a successor.
+        let _ = tokio::time::timeout(SETTLED_WITHIN, self.shared.removals.wait()).await;
         self.shared.removals.reopen();
     }
 }
@@ -241,13 +253,17 @@ fn innermost<'a>(error: &'a (dyn std::error::Error + 'static)) -> &'a (dyn std::
 }
 
 /// Reaches the daemon, agrees on a version of its API and hears what it says about itself.
-async fn greet(settings: &DockerSettings) -> Result<(Docker, SystemInfo), SandboxError> {
-    let unreachable = |reason: String| SandboxError::Unreachable {
+fn unreachable(settings: &DockerSettings, reason: String) -> SandboxError {
+    SandboxError::Unreachable {
         what: "the Docker daemon",
         address: settings.host.clone(),
         reason,
         remedy: "Start it, or set sandbox.docker.host (TRIBUNAL_SANDBOX__DOCKER__HOST) to where it listens",
-    };
+    }
+}
+
+async fn greet(settings: &DockerSettings) -> Result<(Docker, SystemInfo), SandboxError> {
+    let unreachable = |reason: String| unreachable(settings, reason);
     // Asked first, because the client's own error does not say what is wrong with the path.
     if let Some(path) = settings.host.strip_prefix("unix://") {
         tokio::net::UnixStream::connect(path).await.map_err(|error| unreachable(error.to_string()))?;

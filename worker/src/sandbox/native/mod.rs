@@ -41,7 +41,7 @@ use tribunal_shared::language::{Language, Root};
 use tribunal_shared::request::RequestId;
 
 use super::tenancy::{Kind, Tenancy};
-use super::{Invocation, Outcome, Sandbox, SandboxError, Workspace};
+use super::{Invocation, Outcome, Sandbox, SandboxError, Workspace, workspace};
 use cgroup::Cgroups;
 use message::RootFolder;
 use pool::Pool;
@@ -143,6 +143,10 @@ impl Sandbox for NativeSandbox {
 
     async fn run(&self, invocation: Invocation<'_>) -> Result<Outcome, SandboxError> {
         run::run(&self.shared, &invocation).await
+    }
+
+    async fn check(&self) -> Result<(), SandboxError> {
+        workspace::probe(self.shared.tenancy.workspace_path())
     }
 
     async fn settle(&self) {

@@ -1,14 +1,19 @@
 //! What can be typed.
 
+mod bench;
+mod operate;
+mod request;
+
 use std::ffi::OsString;
-use std::num::NonZeroU64;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use serde::Serialize;
+use clap::{Args, Parser, Subcommand};
 use tribunal_shared::request::RequestId;
+
+pub use bench::{Bench, BenchKind};
+pub use operate::{Cancel, ChosenDead, Dead, DeadCommand, Fleet, ListDead, ShowDead};
+pub use request::{RequestArguments, Wait, WaitArguments};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -17,6 +22,16 @@ Exit codes:
   2    bad request or bad usage
   3    infrastructure: queue, store or sandbox failed
   4    no result yet: queued or running, or the time to wait ran out
+  130  interrupted
+  141  nobody reads the output any more";
+
+/// Of what is done to several at once. The gravest of them counts.
+const EXIT_CODES_OF_MANY: &str = "\
+Exit codes:
+  0    done, for all of them
+  1    too late for one of them: it was judged already
+  2    one of them is not there; or bad usage
+  3    infrastructure: queue or store failed
   130  interrupted
   141  nobody reads the output any more";
 
@@ -40,6 +55,7 @@ Examples:
   tribunal judge Main.java --tests tests --memory-mb 512
   tribunal run solution.py --stdin input.txt
   tribunal submit examples/two_sum --wait
+  tribunal fleet --watch
   tribunal doctor
 
 Settings: built-in defaults, then tribunal.toml (in the working folder, or where --config or
@@ -62,13 +78,12 @@ impl Arguments {
     }
 }
 
-/// `--wait 5` would be ambiguous beside a path, and is told to be `--wait=5`.
+/// `--wait 5` would be ambiguous beside a path, and is told to be `--wait=5`; `--watch 5` likewise.
 fn with_hint(mut error: clap::Error, words: &[OsString]) -> clap::Error {
-    let seconds = words.iter().skip_while(|word| *word != "--wait").nth(1).and_then(|word| word.to_str());
-    if let Some(seconds) =
-        seconds.filter(|word| error.kind() == ErrorKind::UnknownArgument && word.parse::<u64>().is_ok())
-    {
-        let hint = format!("to wait for {seconds} seconds, write '--wait={seconds}'");
+    let mut pairs = words.iter().zip(words.iter().skip(1)).filter_map(|(flag, word)| flag.to_str().zip(word.to_str()));
+    let timed = pairs.find(|(flag, word)| ["--wait", "--watch"].contains(flag) && word.parse::<u64>().is_ok());
+    if let Some((flag, seconds)) = timed.filter(|_| error.kind() == ErrorKind::UnknownArgument) {
+        let hint = format!("for {seconds} seconds, write '{flag}={seconds}'");
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
     }
     error
@@ -158,6 +173,51 @@ Examples:
 
 {EXIT_CODES}"))]
     Watch(Watch),
+    /// Stop requests that are queued or running, anywhere in the fleet
+    #[command(after_help = format!("\
+A cancelled request gets the result `cancelled`. If it runs, its worker stops it within a second; if
+it is queued, it is never begun. What has a result already keeps it.
+
+As JSON, a list of {{\"request_id\": …, \"outcome\": …}}, where outcome is cancelled, already_cancelled,
+already_judged (and status says how) or unknown.
+
+Examples:
+  tribunal cancel homework-7:alice
+  tribunal cancel $(cat ids.txt)
+  tribunal cancel homework-7:alice homework-7:bob --json | jq -r '.[].outcome'
+
+{EXIT_CODES_OF_MANY}"))]
+    Cancel(Cancel),
+    /// Show the workers, and what waits for them
+    #[command(after_help = format!("\
+A worker is heard of several times a second. One that fell silent is lost: its requests run
+elsewhere, and it is shown for ten minutes more. One that is not ready says why, and takes nothing
+meanwhile.
+
+With --watch the picture is drawn anew on a terminal; Ctrl-C ends it, with exit code 0.
+
+Examples:
+  tribunal fleet
+  tribunal fleet --watch
+  tribunal fleet --watch=10 --json | jq --unbuffered .waiting
+  tribunal fleet --json | jq '.workers[] | select(.alive | not) | .name'
+
+{EXIT_CODES}"))]
+    Fleet(Fleet),
+    /// Look at requests that were given up, bring them back or take them away
+    #[command(after_help = format!("\
+A request that could not be judged, whoever tried, is answered with `sandbox_error` and put aside
+as a dead letter. When the cause is mended, requeue it.
+
+Examples:
+  tribunal dead ls
+  tribunal dead show homework-7:alice
+  tribunal dead requeue homework-7:alice
+  tribunal dead requeue --all
+  tribunal dead drop --all
+
+{EXIT_CODES_OF_MANY}"))]
+    Dead(Dead),
     /// List what can be judged, on what it runs and in which version
     #[command(after_help = format!("\
 Versions are asked of the toolchains themselves, in the sandbox. Nothing is pulled for that: a
@@ -196,56 +256,6 @@ Examples:
 
 {EXIT_CODES}"))]
     Bench(Bench),
-}
-
-#[derive(Debug, Args)]
-pub struct Bench {
-    /// Rounds; more give steadier numbers
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub rounds: u32,
-    /// Fewer and shorter rounds: a first impression in seconds
-    #[arg(long, conflicts_with = "rounds")]
-    pub quick: bool,
-    /// Kinds to measure, instead of all; bare is always among them
-    #[arg(long, value_name = "KIND,...", value_delimiter = ',')]
-    pub only: Vec<BenchKind>,
-    /// Also draw a chart
-    #[arg(long, value_name = "FILE")]
-    pub svg: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-/// A way to run a program.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum BenchKind {
-    /// posix_spawn and wait, no sandbox at all
-    Bare,
-    /// Our native sandbox
-    Native,
-    /// Our Docker sandbox
-    Docker,
-    /// isolate: init, run and cleanup
-    Isolate,
-    /// Bubblewrap
-    Bwrap,
-    /// runc run
-    Runc,
-}
-
-impl BenchKind {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Bare => "bare",
-            Self::Native => "native",
-            Self::Docker => "docker",
-            Self::Isolate => "isolate",
-            Self::Bwrap => "bwrap",
-            Self::Runc => "runc",
-        }
-    }
 }
 
 #[derive(Debug, Args)]
@@ -326,108 +336,5 @@ pub struct Doctor {
     pub json: bool,
 }
 
-#[derive(Debug, Args)]
-pub struct WaitArguments {
-    /// Wait for the result, for at most so many seconds if a number is given
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true)]
-    wait: Option<Option<NonZeroU64>>,
-}
-
-/// Whether to wait for a result, and for how long.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wait {
-    No,
-    Forever,
-    For(Duration),
-}
-
-impl WaitArguments {
-    pub fn wait(&self) -> Wait {
-        match self.wait {
-            None => Wait::No,
-            Some(None) => Wait::Forever,
-            Some(Some(seconds)) => Wait::For(Duration::from_secs(seconds.get())),
-        }
-    }
-}
-
-/// A request, and what flags change of it.
-#[derive(Debug, Default, Args)]
-pub struct RequestArguments {
-    /// What to judge: a folder, a source file or a request as JSON (see below)
-    pub path: PathBuf,
-    /// Folder with the tests
-    #[arg(long, value_name = "DIR")]
-    pub tests: Option<PathBuf>,
-    /// Language of the source, instead of what its extension says
-    #[arg(long)]
-    pub language: Option<String>,
-    /// Request id; made up if absent
-    #[arg(long)]
-    pub id: Option<String>,
-    /// Time limit of a test
-    #[arg(long, value_name = "MS", help_heading = "Limits")]
-    pub timeout_ms: Option<i64>,
-    /// Time limit of all tests together
-    #[arg(long, value_name = "MS", help_heading = "Limits")]
-    pub total_timeout_ms: Option<i64>,
-    /// Memory limit of a test
-    #[arg(long, value_name = "MB", help_heading = "Limits")]
-    pub memory_mb: Option<i64>,
-    /// CPU cores that a test may use
-    #[arg(long, value_name = "N", help_heading = "Limits")]
-    pub cpus: Option<f64>,
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_definition_is_sound() {
-        use clap::CommandFactory as _;
-        Arguments::command().debug_assert();
-    }
-
-    fn submit(words: &[&str]) -> Submit {
-        let words = ["tribunal", "submit", "x"].iter().chain(words);
-        match Arguments::try_parse_from(words).unwrap().command {
-            Command::Submit(submit) => submit,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn wait_takes_seconds_only_after_an_equals_sign() {
-        assert_eq!(submit(&[]).wait.wait(), Wait::No);
-        assert_eq!(submit(&["--wait"]).wait.wait(), Wait::Forever);
-        assert_eq!(submit(&["--wait=7"]).wait.wait(), Wait::For(Duration::from_secs(7)));
-        assert!(Arguments::try_parse_from(["tribunal", "submit", "x", "--wait", "7"]).is_err());
-        assert!(Arguments::try_parse_from(["tribunal", "submit", "x", "--wait=0"]).is_err());
-    }
-
-    #[test]
-    fn seconds_after_a_space_are_told_to_come_after_an_equals_sign() {
-        let error = |words: &[&str]| {
-            let words: Vec<_> = ["tribunal", "result", "x"].iter().chain(words).map(OsString::from).collect();
-            with_hint(Arguments::try_parse_from(&words).unwrap_err(), &words).to_string()
-        };
-        assert!(error(&["--wait", "7"]).contains("write '--wait=7'"), "{}", error(&["--wait", "7"]));
-        assert!(!error(&["--wait", "--jsn"]).contains("--wait="));
-        assert!(!error(&["7"]).contains("--wait="));
-    }
-
-    #[test]
-    fn json_of_a_submission_needs_a_result_to_print() {
-        assert!(submit(&["--wait", "--json"]).json);
-        assert!(Arguments::try_parse_from(["tribunal", "submit", "x", "--json"]).is_err());
-    }
-
-    #[test]
-    fn settings_may_stand_before_and_after_the_command() {
-        for words in [["--queue-url", "memory://", "doctor"], ["doctor", "--queue-url", "memory://"]] {
-            let arguments = Arguments::try_parse_from(["tribunal"].iter().chain(&words)).unwrap();
-            assert_eq!(arguments.settings.queue_url.as_deref(), Some("memory://"));
-        }
-    }
-}
+mod tests;

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::rootfs::{self, ImportError, STDIN, Source, Watch};
 use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::signal::unix::{SignalKind, signal};
 use tribunal_shared::config::Settings;
-use tribunal_worker::rootfs::{self, ImportError, STDIN, Source, Watch};
 
 const INTERRUPTED: u8 = 130;
 const EXIT_CODES: &str = "\

@@ -1,0 +1,126 @@
+//! Taking deliveries, from several queues over one connection.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use futures_util::stream::SelectAll;
+use lapin::options::{BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions};
+use lapin::protocol::AMQPHardError;
+use lapin::types::{FieldTable, ShortString};
+use tokio::time::{sleep, timeout};
+
+use super::super::{Consumer, Delivery, QueueError, Settle, Settlement};
+use super::{ANSWER_WITHIN, Link, RabbitMq, explain, headers, is, lost};
+
+/// A quorum queue that another client is just declaring, or whose node was lost, fails to be consumed for a moment.
+const LEADERLESS_PAUSE: Duration = Duration::from_millis(50);
+/// Reject, not nack: from RabbitMQ 4.3 on only this counts as a delivery.
+const REQUEUE: BasicRejectOptions = BasicRejectOptions { requeue: true };
+
+pub async fn start(broker: &RabbitMq, languages: &[String], prefetch: u16) -> Result<Box<dyn Consumer>, QueueError> {
+    let queues = broker.names.consumed_by(languages);
+    let subscribe = async || {
+        let link = broker.link("worker").await?;
+        // Before consuming: the client's buffer has no bound of its own. It holds for each queue.
+        link.channel.basic_qos(prefetch, BasicQosOptions::default()).await?;
+        let mut deliveries = SelectAll::new();
+        let mut tags = Vec::new();
+        for queue in &queues {
+            let (queue, options) = (queue.as_str().into(), BasicConsumeOptions::default());
+            let consumer = link.channel.basic_consume(queue, "".into(), options, FieldTable::default()).await?;
+            tags.push(consumer.tag());
+            deliveries.push(consumer);
+        }
+        Ok((link, deliveries, tags))
+    };
+    let subscribed = broker.soon(async {
+        loop {
+            match subscribe().await {
+                Err(error) if is(&error, AMQPHardError::INTERNALERROR) => sleep(LEADERLESS_PAUSE).await,
+                subscribed => return subscribed,
+            }
+        }
+    });
+    let (link, deliveries, tags) = subscribed.await?;
+    let (address, fallen) = (broker.address.clone(), broker.names.fallen());
+    Ok(Box::new(RabbitConsumer { link, deliveries, tags, address, fallen }))
+}
+
+struct RabbitConsumer {
+    /// Dropping the connection would end the consumer.
+    link: Link,
+    deliveries: SelectAll<lapin::Consumer>,
+    tags: Vec<ShortString>,
+    address: String,
+    /// The name of that queue.
+    fallen: String,
+}
+
+#[async_trait]
+impl Consumer for RabbitConsumer {
+    async fn next(&mut self) -> Result<Delivery, QueueError> {
+        let mut delivery = match self.deliveries.next().await {
+            // One that ends is left out by the others: better to have all of them anew.
+            Some(Ok(delivery)) if self.deliveries.len() == self.tags.len() => delivery,
+            Some(Err(error)) => return Err(lost(&self.address, explain(&error))),
+            Some(Ok(_)) | None => return Err(lost(&self.address, "the broker ended the subscription")),
+        };
+        let properties = &delivery.properties;
+        Ok(Delivery {
+            attempt: headers::earlier_deliveries(&delivery).saturating_add(1),
+            message_id: properties.message_id().as_ref().map(ToString::to_string),
+            kind: properties.kind().as_ref().map(ToString::to_string),
+            queue: headers::origin(&delivery),
+            published_ms: headers::published_ms(properties),
+            traceparent: headers::text(properties, headers::TRACEPARENT),
+            fallen: delivery.routing_key.as_str() == self.fallen,
+            body: std::mem::take(&mut delivery.data),
+            settle: Box::new(Unsettled { delivery: Some(delivery), address: self.address.clone() }),
+        })
+    }
+
+    async fn stop(&mut self) {
+        // If it fails, or is not answered, the connection is gone, and with it the subscription.
+        let cancel = async {
+            for tag in &self.tags {
+                let _ = self.link.channel.basic_cancel(tag.clone(), BasicCancelOptions::default()).await;
+            }
+        };
+        let _ = timeout(ANSWER_WITHIN, cancel).await;
+    }
+}
+
+struct Unsettled {
+    /// Emptied of its body; absent once it is settled.
+    delivery: Option<lapin::message::Delivery>,
+    address: String,
+}
+
+#[async_trait]
+impl Settle for Unsettled {
+    async fn settle(mut self: Box<Self>, settlement: Settlement) -> Result<(), QueueError> {
+        let Some(delivery) = self.delivery.take() else { return Ok(()) };
+        let sent = match settlement {
+            Settlement::Ack => delivery.ack(BasicAckOptions::default()).await,
+            Settlement::GiveBack => delivery.reject(REQUEUE).await,
+        };
+        match sent {
+            Ok(true) => Ok(()),
+            // The connection is gone, and with it the delivery: the broker delivers it again.
+            Ok(false) => Err(lost(&self.address, "the delivery could not be settled")),
+            Err(error) => Err(lost(&self.address, explain(&error))),
+        }
+    }
+}
+
+impl Drop for Unsettled {
+    /// Given back at once: the broker by itself would wait until the connection ends.
+    fn drop(&mut self) {
+        if let Some(delivery) = self.delivery.take()
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(async move { delivery.reject(REQUEUE).await });
+        }
+    }
+}
