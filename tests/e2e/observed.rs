@@ -7,7 +7,7 @@ use tribunal_shared::request::ExecutionRequest;
 use tribunal_shared::result::ExecutionStatus;
 use tribunal_tests::daemon::free_port;
 use tribunal_tests::requests::request;
-use tribunal_tests::{Fleet, Ground, Worker};
+use tribunal_tests::{Fleet, Ground, Worker, eventually};
 
 async fn listening() -> (Fleet, u16) {
     let port = free_port();
@@ -18,7 +18,8 @@ async fn listening() -> (Fleet, u16) {
 
 /// The value of the only line that has all of these words.
 fn value(metrics: &str, words: &[&str]) -> f64 {
-    let lines: Vec<_> = metrics.lines().filter(|line| words.iter().all(|word| line.contains(word))).collect();
+    let told = metrics.lines().filter(|line| !line.starts_with('#'));
+    let lines: Vec<_> = told.filter(|line| words.iter().all(|word| line.contains(word))).collect();
     let [line] = lines.as_slice() else { panic!("{words:?} is in {lines:?} of\n{metrics}") };
     line.rsplit(' ').next().and_then(|value| value.parse().ok()).expect("a number")
 }
@@ -30,6 +31,8 @@ async fn a_judged_request_is_counted_and_timed_by_language_and_status() {
     fleet.judge(request("c", "int main(void) { return nothing }", &[("", "1")])).await;
     let again = fleet.judge(request("c", "int main(void) { return 3; }", &[("", "1")])).await;
     assert_eq!(again.status, ExecutionStatus::RuntimeError);
+    // It is counted when it is stored, a moment after whoever waits may have it.
+    eventually("the last one is counted", || Fleet::ask(port, "/metrics").1.contains("\"runtime_error\"} 1"));
     let (status, metrics) = Fleet::ask(port, "/metrics");
     assert_eq!(status, 200);
     let counted = |name: &str, language: &str, status: &str| {
