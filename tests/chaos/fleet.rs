@@ -124,7 +124,7 @@ impl Fleet {
         &self.shared.dooms
     }
 
-    /// One that has had time to begin something, and is not to die of something else; any other if there is none.
+    /// One that has had time to begin something, and is not to die of something else.
     pub fn pick(&self, among: impl Fn(&str) -> bool, rng: &mut Rng) -> Option<Victim> {
         const GROWN_UP: Duration = Duration::from_millis(300);
         let mut living: Vec<_> =

@@ -25,6 +25,8 @@ use crate::traces::Grounds;
 use crate::troubles::{Chronicle, HEARTBEAT_S, Lane};
 
 const NATIVE_WORKERS: usize = 4;
+/// Of these, so many may be born to die at a fail point. Others are there to be killed at any moment.
+const DOOMED: usize = 3;
 const DOCKER_WORKERS: usize = 2;
 const SLOTS: usize = 2;
 /// A request may lose many workers here; in earnest it would be given up sooner, which is another test's promise.
@@ -97,7 +99,8 @@ impl Storm {
             doomed,
         };
         let (failing, plain) = (binary("tribunal-worker-failing"), binary("tribunal-worker"));
-        let native_place = |number| place(format!("native-{number}"), &failing, &courts[0].settings_file, true);
+        let native_place =
+            |number| place(format!("native-{number}"), &failing, &courts[0].settings_file, number < DOOMED);
         let mut places: Vec<_> = (0..NATIVE_WORKERS).map(native_place).collect();
         places.push(place("cramped".into(), &plain, &cramped, false));
         if let Some(daemon) = &docker {

@@ -16,6 +16,10 @@ use crate::pace::Pace;
 /// The broker gives up on a silent client after two of them.
 pub const HEARTBEAT_S: u64 = 4;
 
+/// The part of the work over which troubles are spread. Each holds up the next of its kind, and the last ones would come when
+/// everything else is done.
+const DONE_BY: f64 = 0.85;
+
 /// What happened how often.
 #[derive(Default)]
 pub struct Chronicle {
@@ -57,7 +61,7 @@ impl Lane {
     fn run(mut self, table: &Table, mut suffer: impl FnMut(&'static str, &Pace, &mut Rng)) {
         let mut troubles: Vec<_> = table.iter().flat_map(|(name, times)| vec![*name; *times]).collect();
         self.rng.shuffle(&mut troubles);
-        let spread = 1.0 / (troubles.len() + 1) as f64;
+        let spread = DONE_BY / (troubles.len() + 1) as f64;
         for (index, trouble) in troubles.into_iter().enumerate() {
             // Not at equal distances, which might fall in step with something.
             if !self.pace.reach(spread * (index as f64 + 0.5 + self.rng.f64())) {

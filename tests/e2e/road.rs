@@ -1,6 +1,7 @@
 //! A request comes in by any door and its result comes out: the command line, the client, a plain AMQP message.
 
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 use tribunal_shared::queue::{self, Broker};
 use tribunal_shared::result::{ExecutionResult, ExecutionStatus, TestStatus};
@@ -183,10 +184,13 @@ async fn a_message_that_cannot_be_read_costs_its_neighbours_nothing() {
         fleet.client.submit(request.clone()).await.unwrap();
     }
     fleet.start_worker();
+    let began = Instant::now();
     for request in before.iter().chain(&after) {
         let result = result_of(&fleet, request.request_id.as_deref().unwrap()).await;
         assert_eq!(result.status, ExecutionStatus::AllPassed, "{result:?}");
     }
+    // Some seconds; it would be a minute if the worker took it for a broker that is away, and waited ever longer.
+    assert!(began.elapsed() < Duration::from_secs(30), "they waited for {:?}", began.elapsed());
     await_dead(&fleet, 1).await;
 }
 

@@ -180,8 +180,12 @@ impl Source {
                 Err(error) => {
                     warn!(%error, "no requests can be taken; connecting again");
                     self.worker.parts.health.set(Part::Queue, Some(error.to_string()));
-                    self.careful |= self.consumer.take().is_some();
-                    self.sole = None;
+                    (self.consumer, self.sole) = (None, None);
+                    if matches!(error, QueueError::Lost { .. }) {
+                        // The broker was there a moment ago.
+                        self.careful = true;
+                        delays.reset();
+                    }
                     tokio::time::sleep(delays.next_delay()).await;
                 }
             }

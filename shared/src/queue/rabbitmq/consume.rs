@@ -20,8 +20,7 @@ const REQUEUE: BasicRejectOptions = BasicRejectOptions { requeue: true };
 
 pub async fn start(broker: &RabbitMq, languages: &[String], prefetch: u16) -> Result<Box<dyn Consumer>, QueueError> {
     let queues = broker.names.consumed_by(languages);
-    let subscribe = async || {
-        let link = broker.link("worker").await?;
+    let subscribe = async |link: &Link| {
         // Before consuming: the client's buffer has no bound of its own. It holds for each queue.
         link.channel.basic_qos(prefetch, BasicQosOptions::default()).await?;
         let mut deliveries = SelectAll::new();
@@ -32,19 +31,34 @@ pub async fn start(broker: &RabbitMq, languages: &[String], prefetch: u16) -> Re
             tags.push(consumer.tag());
             deliveries.push(consumer);
         }
-        Ok((link, deliveries, tags))
+        Ok((deliveries, tags))
     };
     let subscribed = broker.soon(async {
         loop {
-            match subscribe().await {
+            let link = broker.link("worker").await?;
+            match subscribe(&link).await {
                 Err(error) if is(&error, AMQPHardError::INTERNALERROR) => sleep(LEADERLESS_PAUSE).await,
-                subscribed => return subscribed,
+                // From the first of several queues a message may come before we are done with the others.
+                Err(error) if is_unreadable(&error) => return Ok(Err(broken(&broker.address, &error))),
+                subscribed => return subscribed.map(|(deliveries, tags)| Ok((link, deliveries, tags))),
             }
         }
     });
-    let (link, deliveries, tags) = subscribed.await?;
+    let (link, deliveries, tags) = subscribed.await??;
     let (address, fallen) = (broker.address.clone(), broker.names.fallen());
     Ok(Box::new(RabbitConsumer { link, deliveries, tags, address, fallen }))
+}
+
+/// The broker speaks AMQP, as it did until now; but a message has properties that are no text where text belongs.
+fn is_unreadable(error: &lapin::Error) -> bool {
+    matches!(error.kind(), lapin::ErrorKind::ParsingError(_))
+}
+
+fn broken(address: &str, error: &lapin::Error) -> QueueError {
+    match is_unreadable(error) {
+        true => lost(address, "it delivered a message whose properties cannot be read"),
+        false => lost(address, explain(error)),
+    }
 }
 
 struct RabbitConsumer {
@@ -63,7 +77,7 @@ impl Consumer for RabbitConsumer {
         let mut delivery = match self.deliveries.next().await {
             // One that ends is left out by the others: better to have all of them anew.
             Some(Ok(delivery)) if self.deliveries.len() == self.tags.len() => delivery,
-            Some(Err(error)) => return Err(lost(&self.address, explain(&error))),
+            Some(Err(error)) => return Err(broken(&self.address, &error)),
             Some(Ok(_)) | None => return Err(lost(&self.address, "the broker ended the subscription")),
         };
         let properties = &delivery.properties;
