@@ -72,6 +72,8 @@ pub enum Requeued {
     NotThere,
     /// It was judged after all.
     HasResult(Box<ExecutionResult>),
+    /// Its id belongs to another request.
+    Conflict,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -212,7 +214,7 @@ impl Client {
         if self.store.state(id).await? == State::Unknown {
             return Ok(Cancellation::Unknown);
         }
-        if self.store.put(id, &ExecutionResult::cancelled(id)).await? {
+        if self.store.put(id, None, &ExecutionResult::cancelled(id)).await? {
             return Ok(Cancellation::Cancelled);
         }
         match self.store.state(id).await? {
@@ -252,7 +254,11 @@ impl Client {
                         outcomes[place] = Requeued::HasResult(result);
                         continue;
                     }
-                    _ => self.store.forget(&id).await?,
+                    _ if self.store.forget(&id, digest).await? => {}
+                    _ => {
+                        outcomes[place] = Requeued::Conflict;
+                        continue;
+                    }
                 }
                 ids.push((id, digest.clone()));
             }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
+use serde_path_to_error::Segment;
 use sha2::{Digest as _, Sha256};
 
 use crate::config::{LimitSettings, Range};
@@ -84,7 +85,9 @@ pub struct Malformed {
 
 impl Malformed {
     /// The id may be found in a body that is no request otherwise.
-    fn new(field: &str, message: String, body: &[u8]) -> Self {
+    fn new(field: &str, mut message: String, body: &[u8]) -> Self {
+        // It may quote what it found.
+        message.truncate(message.floor_char_boundary(300));
         #[derive(Deserialize)]
         struct OnlyId {
             request_id: String,
@@ -102,26 +105,41 @@ impl ExecutionRequest {
     pub fn from_json_within(body: &[u8], limit: usize) -> Result<Self, Malformed> {
         if body.len() > limit {
             let message = format!("is {} bytes long, at most {limit} are allowed", body.len());
-            return Err(Malformed::new("request", message, body));
+            return Err(Malformed::new(WHOLE, message, body));
         }
         Self::from_json(body)
     }
 
     pub fn from_json(body: &[u8]) -> Result<Self, Malformed> {
         let mut json = serde_json::Deserializer::from_slice(body);
-        let malformed = |path: &str, error: serde_json::Error| {
-            // `.` is the whole, `?` a key that could not be read.
-            let field = match path.trim_end_matches(['.', '?']) {
-                "" => "request",
-                field => field,
-            };
-            Malformed::new(field, error.to_string(), body)
-        };
         let request = serde_path_to_error::deserialize(&mut json)
-            .map_err(|error| malformed(&error.path().to_string(), error.into_inner()))?;
-        json.end().map_err(|error| malformed(".", error))?;
+            .map_err(|error| Malformed::new(&field_at(error.path()), error.inner().to_string(), body))?;
+        json.end().map_err(|error| Malformed::new(WHOLE, error.to_string(), body))?;
         Ok(request)
     }
+}
+
+const WHOLE: &str = "request";
+
+/// A path as far as it could be one of ours: it may lead through keys that somebody made up, and it is said in logs and
+/// headers.
+fn field_at(path: &serde_path_to_error::Path) -> String {
+    const LONGEST_NAME: usize = 32;
+    let is_name = |key: &str| key.len() <= LONGEST_NAME && key.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'_'));
+    let mut field = String::new();
+    for segment in path {
+        match segment {
+            Segment::Seq { index } => field += &format!("[{index}]"),
+            Segment::Map { key } if is_name(key) => {
+                if !field.is_empty() {
+                    field.push('.');
+                }
+                field += key;
+            }
+            Segment::Map { .. } | Segment::Enum { .. } | Segment::Unknown => break,
+        }
+    }
+    if field.is_empty() { WHOLE.into() } else { field }
 }
 
 /// What makes two submissions under one id the same submission: SHA-256 of the body as it travels, in hexadecimal. Not of

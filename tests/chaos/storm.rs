@@ -404,7 +404,7 @@ pub async fn waiting_in(queues: impl Fn() -> Vec<QueueDepth> + Send + 'static) -
 
 /// Whether what is in a queue waits for a person, or for a newer version.
 fn is_final(queue: &str) -> bool {
-    queue.ends_with(".dead") || queue.ends_with(".parked")
+    [".dead", ".parked", ".unanswered"].iter().any(|end| queue.ends_with(end))
 }
 
 /// What `look` still finds when the time is over.

@@ -1,7 +1,8 @@
 //! What an operator sees of a worker: numbers, health, traces, and logs that tell no secrets.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpListener;
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
 
 use tribunal_shared::request::ExecutionRequest;
 use tribunal_shared::result::ExecutionStatus;
@@ -65,6 +66,16 @@ async fn it_is_alive_and_ready_when_it_takes_requests() {
     second.await_line("worker.listen");
     fleet.worker(0).signal("TERM");
     assert!(fleet.worker(0).wait().success());
+}
+
+#[tokio::test]
+async fn those_who_connect_and_say_nothing_keep_nobody_away_for_long() {
+    let (_fleet, port) = listening().await;
+    let silent: Vec<_> = (0..100).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
+    let began = Instant::now();
+    assert_eq!(Fleet::ask(port, "/live"), (200, "alive\n".into()));
+    assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
+    drop(silent);
 }
 
 #[tokio::test]

@@ -99,6 +99,12 @@ async fn a_broker_that_goes_away_or_has_no_room_loses_nothing_and_says_so() {
         let refused = fleet.client.submit(sleeping(0.0)).await.unwrap_err().to_string();
         assert!(refused.contains("later"), "{refused}");
     }
+    let many = fleet.client.submit_batch((0..300).map(|_| sleeping(0.0))).collect::<Vec<_>>();
+    let many = tokio::time::timeout(Duration::from_secs(10), many).await.expect("nobody waits for the end of an alarm");
+    for outcome in many {
+        let refused = outcome.unwrap_err().to_string();
+        assert!(refused.contains("later"), "{refused}");
+    }
     judged_in_one_run(&fleet, &id).await;
     eventually("it is acked", || broker.queues().iter().all(|queue| queue.unacked == 0));
     broker.set_disk_alarm(false);

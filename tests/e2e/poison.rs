@@ -81,3 +81,41 @@ async fn a_message_of_a_version_that_nobody_knows_is_kept_for_those_who_do() {
     let depth = depth.await.expect("it is parked");
     assert_eq!((depth.ready, depth.parked, depth.dead), (0, 1, 0), "{depth:?}");
 }
+
+#[tokio::test]
+async fn a_bug_of_ours_is_our_failure_and_keeps_nobody_waiting() {
+    let fleet = Fleet::on(Ground::Host, "worker.max_attempts = 2\nworker.slots = 2\n").await;
+    let worker = Worker::start_failing(&fleet.settings_file(), "test_ended!panic-");
+    let mut poison = request("bash", "echo fine", &[("", "fine")]);
+    poison.request_id = Some(format!("panic-{}", uuid::Uuid::new_v4().simple()));
+    let given_up = fleet.judge(poison).await;
+    assert_eq!(given_up.status, ExecutionStatus::SandboxError, "{given_up:?}\n{}", worker.log());
+    let ends: Vec<_> = given_up.attempts.iter().map(|attempt| attempt.end.as_str()).collect();
+    assert!(ends.len() == 2 && ends.iter().all(|end| end.contains("panicked")), "{ends:?}");
+    let next = fleet.judge(request("bash", "echo 1", &[("", "1")])).await;
+    assert_eq!(next.status, ExecutionStatus::AllPassed, "{next:?}\n{}", worker.log());
+}
+
+#[tokio::test]
+async fn whoever_has_the_id_of_another_is_kept_apart_from_it() {
+    let mut fleet = Fleet::on(Ground::Host, "").await;
+    let owner = request("bash", "sleep 0.5; echo 1", &[("", "1")]);
+    let id = fleet.client.submit(owner.clone()).await.unwrap();
+    let mut other = request("bash", "echo other", &[("", "1")]);
+    other.request_id = owner.request_id;
+    let connection = Connection::connect(&fleet.services.amqp, ConnectionProperties::default()).await.unwrap();
+    let channel = connection.create_channel().await.unwrap();
+    channel.confirm_select(ConfirmSelectOptions::default()).await.unwrap();
+    let (queue, body) = (format!("{}.requests", fleet.settings.queue.name), serde_json::to_vec(&other).unwrap());
+    let published = channel.basic_publish("".into(), queue.into(), Default::default(), &body, Default::default());
+    published.await.unwrap().await.unwrap();
+    fleet.start_worker();
+    let result = fleet.client.wait(&id, Some(PATIENCE)).await.unwrap().expect("a result");
+    assert_eq!(result.status, ExecutionStatus::AllPassed, "{result:?}");
+    let buried = async { while fleet.client.depth().await.unwrap().dead == 0 {} };
+    tokio::time::timeout(PATIENCE, buried).await.expect("the other one is put aside");
+    let requeued = fleet.cli().args(["dead", "requeue", id.as_str()]).output().expect("tribunal runs");
+    assert_eq!(requeued.status.code(), Some(2), "the letter does not go by that id: {requeued:?}");
+    assert!(fleet.client.dead_letters(1).await.unwrap()[0].key().starts_with("body-"));
+    assert_eq!(fleet.client.wait(&id, Some(PATIENCE)).await.unwrap(), Some(result));
+}

@@ -189,7 +189,7 @@ impl Fleet {
 impl Drop for Fleet {
     fn drop(&mut self) {
         self.workers.clear();
-        let kinds = ["requests", "requests.high", "requests.low", "dead", "parked", "fallen"];
+        let kinds = ["requests", "requests.high", "requests.low", "dead", "parked", "fallen", "unanswered"];
         let queues = kinds.map(|kind| format!("{}.{kind}", self.settings.queue.name));
         for queue in queues {
             let deleted = Command::new("amqp-delete-queue")

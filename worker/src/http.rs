@@ -9,8 +9,12 @@ use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
 use metrics_exporter_prometheus::PrometheusHandle;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 
 use crate::health::Health;
 use crate::pulse::Pulse;
@@ -19,6 +23,11 @@ use crate::pulse::Pulse;
 const HANGS_AFTER: Duration = Duration::from_secs(30);
 /// What was recorded is folded into buckets.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
+/// Those who look at a worker are few.
+const CONNECTIONS: usize = 32;
+const ASKED_WITHIN: Duration = Duration::from_secs(5);
+const ANSWERED_WITHIN: Duration = Duration::from_secs(30);
+const ACCEPTED_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 pub struct Watched {
     pub metrics: PrometheusHandle,
@@ -44,9 +53,33 @@ pub async fn serve(listener: TcpListener, watched: Watched) {
         .route("/live", get(live))
         .route("/ready", get(ready))
         .with_state(Arc::new(watched));
-    if let Err(error) = axum::serve(listener, routes).await {
-        tracing::error!(%error, "nobody can look at this worker any more");
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let routes = routes.clone();
+                tokio::spawn(async move {
+                    answer(stream, routes).await;
+                    drop(place);
+                });
+            }
+            Err(error) => {
+                // Out of descriptors, most likely: others give some back.
+                tracing::warn!(%error, "nobody can look at this worker just now");
+                tokio::time::sleep(ACCEPTED_AGAIN_AFTER).await;
+            }
+        }
     }
+}
+
+/// Whoever asks slowly, or not at all, is left after a while: it would keep a descriptor that a sandbox needs.
+async fn answer(stream: TcpStream, routes: Router) {
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(ASKED_WITHIN)
+        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(routes));
+    let _ = tokio::time::timeout(ANSWERED_WITHIN, connection).await;
 }
 
 async fn metrics(State(watched): State<Arc<Watched>>) -> impl IntoResponse {

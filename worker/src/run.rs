@@ -6,8 +6,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 use tribunal_shared::config::Settings;
-use tribunal_shared::queue::{Broker, Consumer, Delivery, QueueError};
-use tribunal_shared::request::Priority;
+use tribunal_shared::queue::{self, Broker, Consumer, Delivery, QueueError};
 use tribunal_shared::retry::Delays;
 use tribunal_shared::store::{ResultStore, WorkerReport};
 
@@ -18,8 +17,8 @@ use crate::sandbox::Sandbox;
 
 /// How often the sandbox is looked at. It is also looked at after every failure of it.
 const SANDBOX_CHECKED_EVERY: Duration = Duration::from_secs(2);
-/// How often messages are looked for that were parked by an older version.
-const PARKED_LOOKED_FOR_EVERY: Duration = Duration::from_secs(60);
+/// How often somebody looks for what the fleet has left lying about.
+const TIDIED_EVERY: Duration = Duration::from_secs(60);
 /// After the grace period, to say of each request that it goes back.
 const GIVEN_BACK_WITHIN: Duration = Duration::from_secs(2);
 
@@ -56,12 +55,13 @@ impl Parts {
 pub async fn run(parts: Parts, shutdown: impl Future<Output = ()>) {
     let grace = Duration::from_secs(parts.settings.worker.grace_s);
     let worker = Arc::new(Worker::new(parts));
-    let places = worker.slots.count() * Priority::ALL.len();
+    let queues = queue::consumed(&worker.parts.settings.queue, &worker.parts.settings.worker.languages);
+    let places = worker.slots.count() * queues;
     info!(worker = worker.parts.name, slots = worker.slots.count(), "taking requests");
     let mut beside = JoinSet::new();
     beside.spawn(beat(Arc::clone(&worker)));
     beside.spawn(look_after_sandbox(Arc::clone(&worker)));
-    beside.spawn(look_for_parked(Arc::clone(&worker)));
+    beside.spawn(tidy_up(Arc::clone(&worker)));
 
     let mut shutdown = std::pin::pin!(shutdown);
     let mut health = worker.parts.health.changes();
@@ -135,15 +135,19 @@ async fn look_after_sandbox(worker: Arc<Worker>) {
     }
 }
 
-/// Those that an older worker did not know, and we do.
-async fn look_for_parked(worker: Arc<Worker>) {
+/// Messages go back that an older worker did not know, and we do; and workers are forgotten that died long ago.
+async fn tidy_up(worker: Arc<Worker>) {
     loop {
+        // Whoever asks for them has the store forget those.
+        if let Err(error) = worker.parts.store.workers().await {
+            warn!(%error, "dead workers could not be looked for");
+        }
         match worker.parts.broker.unpark().await {
             Ok(0) => {}
             Ok(count) => info!(count, "messages that were parked go back to the queue"),
             Err(error) => warn!(%error, "parked messages could not be looked for"),
         }
-        tokio::time::sleep(PARKED_LOOKED_FOR_EVERY).await;
+        tokio::time::sleep(TIDIED_EVERY).await;
     }
 }
 
@@ -196,7 +200,8 @@ impl Source {
         self.sole = self.careful.then_some(task);
     }
 
-    /// A message was read and settled: there is no more need for care. Nothing else is unsettled on this connection.
+    /// A message was read and settled: there is no more need for care. Another one of another queue may be unsettled on this
+    /// connection; it is delivered again, and waits for the result that we are at.
     fn ended(&mut self, task: tokio::task::Id) {
         if self.sole == Some(task) {
             (self.careful, self.sole, self.consumer) = (false, None, None);

@@ -1,8 +1,10 @@
 //! The life of one delivery: from the queue, through the judge, to the stored result.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -12,7 +14,7 @@ use tribunal_shared::queue::{DeadLetter, Delivery, is_known};
 use tribunal_shared::request::{Digest, ExecutionRequest, Job, Malformed, RequestId};
 use tribunal_shared::result::{Attempt, ExecutionResult};
 use tribunal_shared::retry::Delays;
-use tribunal_shared::store::{Blame, Claim, HEARTBEAT, Lease, State, Take};
+use tribunal_shared::store::{Blame, Claim, HEARTBEAT, Lease, State, StoreError, Take};
 use tribunal_shared::suspicion::suspicions;
 
 use crate::failpoint::{self, Point};
@@ -46,14 +48,10 @@ enum End {
     Ack,
     /// We failed; somebody should try again.
     GiveBack,
-    /// It is never to be tried again; its id gets this result, if it is the message's own.
-    Bury { reason: String, attempts: Vec<Attempt>, result: Option<Box<ExecutionResult>> },
-}
-
-impl End {
-    fn bury(reason: &str, result: Option<Box<ExecutionResult>>) -> Self {
-        Self::Bury { reason: reason.into(), attempts: Vec::new(), result }
-    }
+    /// It is never to be tried again; its id gets this result.
+    Bury { id: RequestId, reason: String, attempts: Vec<Attempt>, result: Box<ExecutionResult> },
+    /// Neither is this, and it has no id of its own that could get a result.
+    Nobodys { reason: &'static str },
 }
 
 impl Worker {
@@ -87,7 +85,7 @@ impl Worker {
             let end = match &id {
                 None => {
                     warn!("a message without a usable request id");
-                    End::bury("it has no usable request id", None)
+                    End::Nobodys { reason: "it has no usable request id" }
                 }
                 Some(id) => {
                     let _turn = self.turns.take(id).await;
@@ -100,24 +98,24 @@ impl Worker {
                 }
             };
             failpoint::reach(Point::BeforeAck, id.as_ref());
-            self.settle(delivery, id.as_ref(), end).await;
+            self.settle(delivery, end).await;
         }
         .instrument(span)
         .await;
     }
 
-    async fn settle(&self, delivery: Delivery, id: Option<&RequestId>, end: End) {
+    async fn settle(&self, delivery: Delivery, end: End) {
         let settled = match end {
             End::Ack => delivery.ack().await,
             End::GiveBack => delivery.give_back().await,
-            End::Bury { reason, attempts, result } => {
+            End::Bury { id, reason, attempts, result } => {
                 // In this order: a crash in between makes a second dead letter, but never loses the first.
-                let letter = DeadLetter::of(&delivery, id, &reason, attempts);
-                insist("burying a message", || self.parts.broker.bury(&letter)).await;
-                metrics::buried();
-                if let (Some(id), Some(result)) = (id, result) {
-                    self.store(id, &result).await;
-                }
+                self.bury(DeadLetter::of(&delivery, Some(&id), &reason, attempts)).await;
+                self.store(&id, &Digest::of(&delivery.body), &result).await;
+                delivery.ack().await
+            }
+            End::Nobodys { reason } => {
+                self.bury(DeadLetter::of(&delivery, None, reason, Vec::new())).await;
                 delivery.ack().await
             }
         };
@@ -125,6 +123,11 @@ impl Worker {
             // Delivered again, and then acked without running: the result is there.
             info!(%error, "a delivery could not be settled");
         }
+    }
+
+    async fn bury(&self, letter: DeadLetter) {
+        insist("burying a message", || self.parts.broker.bury(&letter)).await;
+        metrics::buried();
     }
 
     /// For a worker of a newer version.
@@ -166,7 +169,10 @@ impl Worker {
 
         let running = self.parts.pulse.runs(id);
         let judged = tokio::select! {
-            judged = self.judge(&job, &lease) => judged,
+            // A bug of ours must not keep the lease, and with it the request, from everybody for as long as we live.
+            judged = AssertUnwindSafe(self.judge(&job, &lease)).catch_unwind() => {
+                judged.unwrap_or_else(|_| Err(SandboxError::failed("judging", "the worker panicked; its log says where")))
+            }
             () = running.settled() => {
                 info!("it has a result already: cancelled, or judged elsewhere");
                 metrics::cancelled();
@@ -180,7 +186,7 @@ impl Worker {
             Ok(result) => {
                 info!(language, status = result.status.as_str(), ms = result.total_time_ms, "judged");
                 failpoint::reach(Point::BeforeStore, Some(id));
-                self.store(id, &result).await;
+                self.store(id, digest, &result).await;
                 failpoint::reach(Point::AfterStore, Some(id));
                 metrics::judged(language, &result, began.elapsed());
                 self.parts.pulse.finished();
@@ -218,11 +224,12 @@ impl Worker {
             Some(field) => {
                 // Not the message: it may quote what it found.
                 warn!(field, "a malformed message");
-                End::bury(&format!("it is no request: {field} is wrong"), Some(result))
+                let reason = format!("it is no request: {field} is wrong");
+                End::Bury { id: id.clone(), reason, attempts: Vec::new(), result }
             }
             None => {
                 info!("not a valid request");
-                self.store(id, &result).await;
+                self.store(id, digest, &result).await;
                 End::Ack
             }
         }
@@ -322,8 +329,8 @@ impl Worker {
         let attempts = insist("reading the attempts", || self.parts.store.history(id)).await;
         let reason = attempts.last().map_or_else(|| "its workers died".into(), |last| last.end.clone());
         error!(attempts = attempts.len(), reason, "given up");
-        let result = Some(Box::new(ExecutionResult::gave_up(id, attempts.clone(), &reason)));
-        End::Bury { reason, attempts, result }
+        let result = Box::new(ExecutionResult::gave_up(id, attempts.clone(), &reason));
+        End::Bury { id: id.clone(), reason, attempts, result }
     }
 
     /// The broker gave it up, because it was delivered too often without anybody settling it.
@@ -335,19 +342,26 @@ impl Worker {
                 let attempts = insist("reading the attempts", || self.parts.store.history(id)).await;
                 let reason = "it was delivered too often without an end";
                 error!(attempts = attempts.len(), reason, "given up");
-                let result = Some(Box::new(ExecutionResult::gave_up(id, attempts.clone(), reason)));
-                End::Bury { reason: reason.into(), attempts, result }
+                let result = Box::new(ExecutionResult::gave_up(id, attempts.clone(), reason));
+                End::Bury { id: id.clone(), reason: reason.into(), attempts, result }
             }
         }
     }
 
     async fn has_result(&self, id: &RequestId) -> bool {
-        matches!(insist("looking for a result", || self.parts.store.state(id)).await, State::Done(_))
+        let look = || async move {
+            match self.parts.store.state(id).await {
+                // One of a newer version is one.
+                Err(StoreError::Unreadable { .. }) => Ok(true),
+                state => state.map(|state| matches!(state, State::Done(_))),
+            }
+        };
+        insist("looking for a result", || look().boxed()).await
     }
 
     /// Returns when the result is stored: only then may the delivery be settled.
-    async fn store(&self, id: &RequestId, result: &ExecutionResult) {
-        if !insist("storing the result", || self.parts.store.put(id, result)).await {
+    async fn store(&self, id: &RequestId, digest: &Digest, result: &ExecutionResult) {
+        if !insist("storing the result", || self.parts.store.put(id, Some(digest), result)).await {
             info!("another result was first; this one is dropped");
             metrics::duplicate_dropped();
         }
@@ -370,7 +384,7 @@ struct Refusal {
 
 fn conflict() -> End {
     warn!("another request has the same id");
-    End::bury("another request has the same id", None)
+    End::Nobodys { reason: "another request has the same id" }
 }
 
 /// The request's own id, or else the message's.

@@ -27,6 +27,7 @@ struct View {
     waiting: u64,
     dead: u64,
     parked: u64,
+    unanswered: u64,
 }
 
 /// What waits in a queue, by priority.
@@ -77,8 +78,8 @@ async fn watch(client: &Client, every: Duration, json: bool) -> Result<Exit, Fai
 impl View {
     async fn of(client: &Client) -> Result<Self, Failure> {
         let (workers, depth) = tokio::join!(client.workers(), client.depth());
-        let Depth { ready, dead, parked, queues, .. } = depth?;
-        Ok(Self { workers: workers?, queues: lanes(queues), waiting: ready, dead, parked })
+        let Depth { ready, dead, parked, unanswered, queues, .. } = depth?;
+        Ok(Self { workers: workers?, queues: lanes(queues), waiting: ready, dead, parked, unanswered })
     }
 
     fn text(&self, colours: bool) -> String {
@@ -87,8 +88,12 @@ impl View {
             workers => worker_table(workers, colours),
         };
         let hint = if self.dead > 0 { " (`tribunal dead ls`)" } else { "" };
+        let unanswered = match self.unanswered {
+            0 => String::new(),
+            count => format!(", {count} that no worker could even answer (queue NAME.unanswered)"),
+        };
         format!(
-            "{workers}\n\n{}\n\n{} waiting, {} dead{hint}, {} parked for a newer version\n",
+            "{workers}\n\n{}\n\n{} waiting, {} dead{hint}, {} parked for a newer version{unanswered}\n",
             queue_table(&self.queues, colours),
             self.waiting,
             self.dead,
@@ -199,6 +204,7 @@ mod tests {
             waiting: 3,
             dead: 1,
             parked: 0,
+            unanswered: 2,
         };
         let expected = "\
 WORKER  HOST  RUNNING  SLOTS  DONE      HEARD  VERSION  LANGUAGES  STATE
@@ -209,14 +215,14 @@ c       h           2      4  1234  0.3 s ago  0.1.0    all        lost
 QUEUE       HIGH  NORMAL  LOW
 t.requests     0       3    0
 
-3 waiting, 1 dead (`tribunal dead ls`), 0 parked for a newer version
+3 waiting, 1 dead (`tribunal dead ls`), 0 parked for a newer version, 2 that no worker could even answer (queue NAME.unanswered)
 ";
         assert_eq!(view.text(false), expected);
     }
 
     #[test]
     fn a_fleet_without_workers_says_so() {
-        let view = View { workers: Vec::new(), queues: Vec::new(), waiting: 0, dead: 0, parked: 0 };
+        let view = View { workers: Vec::new(), queues: Vec::new(), waiting: 0, dead: 0, parked: 0, unanswered: 0 };
         assert!(view.text(false).starts_with("no worker: "));
     }
 }

@@ -102,7 +102,7 @@ async fn the_same_submission_twice_is_one_request() {
     assert_eq!(client.submit(request(Some("a"))).await.unwrap(), id);
     assert_eq!(broker.depth().await.unwrap().ready, 1);
 
-    store.put(&id, &result(&id)).await.unwrap();
+    store.put(&id, None, &result(&id)).await.unwrap();
     assert_eq!(client.submit(request(Some("a"))).await.unwrap(), id);
     assert_eq!(broker.depth().await.unwrap().ready, 1, "nor is it judged again once it has its result");
 }
@@ -170,7 +170,7 @@ async fn waiting_ends_when_the_store_has_the_result() {
     assert!(!waiting.is_finished());
 
     let began = tokio::time::Instant::now();
-    store.put(&id, &result(&id)).await.unwrap();
+    store.put(&id, None, &result(&id)).await.unwrap();
     assert_eq!(waiting.await.unwrap().unwrap(), Some(result(&id)));
     assert!(began.elapsed() < Duration::from_millis(10), "it is woken, it does not look from time to time");
     assert_eq!(client.wait(&id, None).await.unwrap(), Some(result(&id)), "and later it is there at once");
@@ -194,7 +194,7 @@ async fn a_follower_sees_everything_on_the_way() {
     tokio::spawn(async move {
         let taken = store.take(&key, &digest, &Lease::new("w"), 3).await.unwrap();
         assert_eq!(taken, Take::Begun { attempt: 1 });
-        store.put(&key, &result(&key)).await.unwrap();
+        store.put(&key, None, &result(&key)).await.unwrap();
     });
     let mut seen = Vec::new();
     let followed = client.follow(&id, None, |event| seen.push(event.clone())).await.unwrap();
@@ -220,7 +220,7 @@ async fn what_waits_or_runs_can_be_cancelled_once() {
 async fn a_result_is_not_cancelled_and_an_unknown_id_neither() {
     let Bench { client, store, .. } = bench();
     let id = client.submit(request(Some("a"))).await.unwrap();
-    store.put(&id, &result(&id)).await.unwrap();
+    store.put(&id, None, &result(&id)).await.unwrap();
     assert_eq!(client.cancel(&id).await.unwrap(), Cancellation::TooLate(Box::new(result(&id))));
     assert_eq!(client.cancel(&"never".parse().unwrap()).await.unwrap(), Cancellation::Unknown);
 }
@@ -243,7 +243,7 @@ async fn what_is_brought_back_is_queued_again_without_its_old_result() {
     let Bench { client, broker, store } = bench();
     let id = "a".parse().unwrap();
     broker.bury(&dead("a")).await.unwrap();
-    store.put(&id, &ExecutionResult::gave_up(&id, Vec::new(), "no daemon")).await.unwrap();
+    store.put(&id, None, &ExecutionResult::gave_up(&id, Vec::new(), "no daemon")).await.unwrap();
     assert_eq!(client.requeue(&["a".into()]).await.unwrap(), [Requeued::Done]);
     assert_eq!(client.poll(&id).await.unwrap(), State::Queued);
     let depth = client.depth().await.unwrap();
@@ -258,9 +258,23 @@ async fn what_was_judged_after_all_is_not_judged_anew() {
     let Bench { client, broker, store } = bench();
     let id = "a".parse().unwrap();
     broker.bury(&dead("a")).await.unwrap();
-    store.put(&id, &ExecutionResult::cancelled(&id)).await.unwrap();
+    store.put(&id, None, &ExecutionResult::cancelled(&id)).await.unwrap();
     let judged = Requeued::HasResult(Box::new(ExecutionResult::cancelled(&id)));
     assert_eq!(client.requeue(&["b".into(), "a".into()]).await.unwrap(), [Requeued::NotThere, judged]);
     assert_eq!(client.drop_dead(&["b".into(), "a".into()]).await.unwrap(), [false, true]);
     assert_eq!(client.drop_dead(&["a".into()]).await.unwrap(), [false]);
+}
+
+#[tokio::test]
+async fn a_letter_whose_id_is_anothers_takes_nothing_from_it() {
+    let Bench { client, broker, store } = bench();
+    let id = client.submit(request(Some("a"))).await.unwrap();
+    let foreign = DeadLetter { body: b"{}".to_vec(), ..dead("a") };
+    broker.bury(&foreign).await.unwrap();
+    assert_eq!(client.requeue(&["a".into()]).await.unwrap(), [Requeued::Conflict]);
+    assert_eq!(client.poll(&id).await.unwrap(), State::Queued);
+    let depth = client.depth().await.unwrap();
+    assert_eq!((depth.ready, depth.dead), (1, 1));
+    let taken = store.take(&id, &digest(&request(Some("a"))), &Lease::new("w"), 3).await.unwrap();
+    assert_eq!(taken, Take::Begun { attempt: 1 });
 }

@@ -56,7 +56,7 @@ async fn a_worker_hears_that_what_it_runs_is_cancelled() {
 async fn each_id_is_told_what_happened_and_the_gravest_is_the_exit_code() {
     let fleet = Fleet::new().await;
     let (queued, judged, unknown) = (submitted(&fleet).await, submitted(&fleet).await, RequestId::generate());
-    fleet.store.put(&judged, &ExecutionResult::invalid(&judged, "any result will do")).await.unwrap();
+    fleet.store.put(&judged, None, &ExecutionResult::invalid(&judged, "any result will do")).await.unwrap();
 
     let ran = run(&mut fleet.tribunal(&["cancel", judged.as_str()]));
     assert_eq!((ran.code, ran.stdout), (1, format!("{judged}: already judged, sandbox_error\n")), "{}", ran.stderr);

@@ -31,7 +31,7 @@ async fn bury(fleet: &Fleet, ids: &[&RequestId]) {
         let letter = letter(fleet, id.as_str());
         fleet.broker.bury(&letter).await.unwrap();
         let given_up = ExecutionResult::gave_up(id, letter.attempts, &letter.reason);
-        fleet.store.put(id, &given_up).await.unwrap();
+        fleet.store.put(id, None, &given_up).await.unwrap();
     }
 }
 
@@ -97,7 +97,7 @@ async fn what_is_requeued_is_queued_again() {
     assert_eq!(fleet.take().await.request_id.as_deref(), Some(two.as_str()));
 
     fleet.broker.bury(&letter(&fleet, judged.as_str())).await.unwrap();
-    fleet.store.put(&judged, &ExecutionResult::cancelled(&judged)).await.unwrap();
+    fleet.store.put(&judged, None, &ExecutionResult::cancelled(&judged)).await.unwrap();
     let ran = dead(&fleet, &["requeue", "--all"]);
     assert_eq!((ran.code, ran.stdout), (1, format!("{one}: requeued\n")));
     assert!(ran.stderr.starts_with(&format!("tribunal: {judged} is not requeued")), "{}", ran.stderr);

@@ -57,7 +57,7 @@ impl Fleet {
 
 impl Drop for Fleet {
     fn drop(&mut self) {
-        for queue in ["requests", "requests.high", "requests.low", "fallen", "dead", "parked"] {
+        for queue in ["requests", "requests.high", "requests.low", "fallen", "dead", "parked", "unanswered"] {
             let mut command = Command::new("amqp-delete-queue");
             command.arg(format!("--url={}", self.settings.queue.url));
             command.args(["-q", &format!("{}.{queue}", self.settings.queue.name)]);

@@ -72,7 +72,7 @@ async fn a_request_goes_in_and_its_result_comes_out() {
     for event in [Event::Compiled { time_ms: 3 }, test] {
         fleet.store.record(&id, &lease, &event).await.unwrap();
     }
-    assert!(fleet.store.put(&id, &passed(&id)).await.unwrap());
+    assert!(fleet.store.put(&id, None, &passed(&id)).await.unwrap());
 
     let mut outputs = children.into_iter().map(|child| child.wait_with_output().unwrap());
     let (watched, waited) = (outputs.next().unwrap(), outputs.next().unwrap());
@@ -109,7 +109,7 @@ async fn waiting_after_submitting_prints_the_result() {
     let mut command = fleet.tribunal(&["submit", &two_sum(), "--wait", "--json"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let id: RequestId = fleet.take().await.request_id.unwrap().parse().unwrap();
-    fleet.store.put(&id, &ExecutionResult::gave_up(&id, Vec::new(), "no daemon")).await.unwrap();
+    fleet.store.put(&id, None, &ExecutionResult::gave_up(&id, Vec::new(), "no daemon")).await.unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3), "our failure is no verdict");
     assert_eq!(String::from_utf8_lossy(&output.stderr), format!("submitted as {id}\n"));

@@ -107,6 +107,7 @@ impl Broker for MemoryBroker {
             ready: requests.iter().map(|(count, _)| count).sum(),
             dead: queues.dead.len() as u64 + waiting(&names.fallen()),
             parked: waiting(&names.parked()),
+            unanswered: 0,
             consumers: Arc::strong_count(&self.0.presence) as u64 - 1,
             queues: requests.into_iter().map(|(count, name)| (name, count)).collect(),
         })
@@ -122,9 +123,15 @@ impl Broker for MemoryBroker {
     }
 
     async fn exhume(&self, key: &str, fate: Fate) -> Result<usize, QueueError> {
-        let mut letters: Vec<_> = self.0.queues().dead.extract_if(.., |letter| letter.key() == key).collect();
-        let count = letters.len();
-        if let Some(letter) = letters.pop().filter(|_| fate == Fate::Requeue) {
+        let copies: Vec<_> = {
+            let dead = &mut self.0.queues().dead;
+            let Some(oldest) = dead.iter().find(|letter| letter.key() == key).map(|letter| letter.body.clone()) else {
+                return Ok(0);
+            };
+            dead.extract_if(.., |letter| letter.key() == key && letter.body == oldest).collect()
+        };
+        let count = copies.len();
+        if let Some(letter) = copies.into_iter().next().filter(|_| fate == Fate::Requeue) {
             let stored = Stored {
                 queue: letter.queue.clone(),
                 id: letter.id,

@@ -74,6 +74,8 @@ pub struct Depth {
     pub dead: u64,
     /// Messages of a version that no worker knew.
     pub parked: u64,
+    /// Messages that the broker gave up twice, because nobody could even answer them.
+    pub unanswered: u64,
     /// Those who wait for requests, or work on them.
     pub consumers: u64,
     /// Each queue of requests by name, with what waits in it.
@@ -98,14 +100,25 @@ pub struct DeadLetter {
     pub traceparent: Option<String>,
 }
 
+/// What a letter tells travels beside its body, where there is not much room: a message that cannot be put aside would be
+/// tried for ever.
+const LONGEST_REASON: usize = 1000;
+const MOST_ATTEMPTS: usize = 20;
+
 impl DeadLetter {
+    /// Without an id if the one that it has is another request's.
     pub fn of(delivery: &Delivery, id: Option<&RequestId>, reason: &str, attempts: Vec<Attempt>) -> Self {
+        let (reason, mut attempts) = (excerpt(reason), attempts);
+        attempts.drain(..attempts.len().saturating_sub(MOST_ATTEMPTS));
+        for attempt in &mut attempts {
+            attempt.end = excerpt(&attempt.end);
+        }
         Self {
             id: id.map(ToString::to_string),
             body: delivery.body.clone(),
             kind: delivery.kind.clone(),
             queue: delivery.queue.clone(),
-            reason: reason.into(),
+            reason,
             attempts,
             died_at_ms: now_ms(),
             traceparent: delivery.traceparent.clone(),
@@ -115,6 +128,13 @@ impl DeadLetter {
     /// What it is called: its request's id, or else something that follows from its body.
     pub fn key(&self) -> String {
         self.id.clone().unwrap_or_else(|| format!("body-{}", &Digest::of(&self.body).as_str()[..12]))
+    }
+}
+
+fn excerpt(text: &str) -> String {
+    match text.floor_char_boundary(LONGEST_REASON) {
+        all if all == text.len() => text.into(),
+        some => format!("{}…", &text[..some]),
     }
 }
 
@@ -151,8 +171,8 @@ pub trait Broker: Send + Sync {
     /// The oldest dead letters. They stay where they are.
     async fn dead_letters(&self, most: usize) -> Result<Vec<DeadLetter>, QueueError>;
 
-    /// Takes the dead letters with this key away, and says how many there were; one of them goes back to its queue if that
-    /// is the fate.
+    /// Takes the oldest dead letter with this key away, with all copies of the same body, and says how many there were. One
+    /// of them goes back to its queue if that is the fate. Other bodies under the same key stay for another time.
     async fn exhume(&self, key: &str, fate: Fate) -> Result<usize, QueueError>;
 
     /// The same for many keys, in their order, if possible in one pass over all letters. After an error some may be gone.
@@ -276,10 +296,26 @@ impl Names {
     fn fallen(&self) -> String {
         format!("{}.fallen", self.base)
     }
+
+    /// What nobody could answer. No client of ours reads it: some of it cannot be read.
+    fn unanswered(&self) -> String {
+        format!("{}.unanswered", self.base)
+    }
+
+    /// The queue to put a message back into that says it came from this one: whoever sent it may say anything.
+    fn origin(&self, said: Option<String>) -> String {
+        said.filter(|said| self.requests_of(&[]).contains(said))
+            .unwrap_or_else(|| self.requests(None, Priority::Normal))
+    }
 }
 
 fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+/// How many queues a worker takes messages from that is bound to these languages, or to none.
+pub fn consumed(settings: &QueueSettings, languages: &[String]) -> usize {
+    Names::new(settings).consumed_by(languages).len()
 }
 
 /// The broker at `settings.url`. A RabbitMQ is connected to on first use.

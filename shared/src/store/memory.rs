@@ -188,10 +188,11 @@ impl ResultStore for MemoryStore {
         Ok(self.entries().get(id).map_or_else(Vec::new, |entry| attempts(&*entry.events.borrow())))
     }
 
-    async fn put(&self, id: &RequestId, result: &ExecutionResult) -> Result<bool, StoreError> {
+    async fn put(&self, id: &RequestId, digest: Option<&Digest>, result: &ExecutionResult) -> Result<bool, StoreError> {
         Ok(self.with(id, |entry| {
             let first = entry.result.is_none();
             if first {
+                entry.digest = entry.digest.take().or_else(|| digest.cloned());
                 entry.result = Some(result.clone());
                 entry.tell(final_event(result));
             }
@@ -209,8 +210,10 @@ impl ResultStore for MemoryStore {
     }
 
     async fn events(&self, id: &RequestId, after: Option<String>) -> Result<Events, StoreError> {
-        let seen = after.and_then(|id| id.parse::<usize>().ok()).unwrap_or(0);
         let follower = self.with(id, |entry| entry.events.subscribe());
+        let seen = after.and_then(|id| id.parse::<usize>().ok()).unwrap_or(0);
+        // What was seen is more than there is: it was forgotten meanwhile, and everything begins again.
+        let seen = if seen > follower.borrow().len() { 0 } else { seen };
         let events = stream::unfold((follower, seen, false), |(mut follower, seen, done)| async move {
             if done {
                 return None;
@@ -224,16 +227,26 @@ impl ResultStore for MemoryStore {
         Ok(events.boxed())
     }
 
-    async fn forget(&self, id: &RequestId) -> Result<(), StoreError> {
-        self.entries().remove(id);
-        Ok(())
+    async fn forget(&self, id: &RequestId, digest: &Digest) -> Result<bool, StoreError> {
+        let mut entries = self.entries();
+        if entries.get(id).and_then(|entry| entry.digest.as_ref()).is_some_and(|known| known != digest) {
+            return Ok(false);
+        }
+        entries.remove(id);
+        Ok(true)
     }
 
     async fn beat(&self, report: &WorkerReport, running: &[RequestId]) -> Result<Vec<RequestId>, StoreError> {
         self.workers().insert(report.name.clone(), (report.clone(), Instant::now()));
-        let entries = self.entries();
-        let is_done = |id: &&RequestId| entries.get(*id).is_some_and(|entry| entry.result.is_some());
-        Ok(running.iter().filter(is_done).cloned().collect())
+        let mut entries = self.entries();
+        let mut is_done = |id: &&RequestId| match entries.get_mut(*id) {
+            Some(entry) if entry.result.is_none() => {
+                entry.expires = Instant::now() + self.ttl;
+                false
+            }
+            entry => entry.is_some(),
+        };
+        Ok(running.iter().filter(|id| is_done(id)).cloned().collect())
     }
 
     async fn leave(&self, worker: &str) -> Result<(), StoreError> {

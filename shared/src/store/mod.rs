@@ -224,15 +224,19 @@ pub trait ResultStore: Send + Sync {
 
     /// Stores the result and the final event in one step, unless there is a result: the first one wins.
     /// Says whether this was the first.
-    async fn put(&self, id: &RequestId, result: &ExecutionResult) -> Result<bool, StoreError>;
+    ///
+    /// Who knows the body's digest claims the id with it, in case the claim was lost: a result without a claim is nobody's,
+    /// and the same body would be refused as another one.
+    async fn put(&self, id: &RequestId, digest: Option<&Digest>, result: &ExecutionResult) -> Result<bool, StoreError>;
 
     async fn state(&self, id: &RequestId) -> Result<State, StoreError>;
 
     /// The id's events after `after`, old ones first, then new ones as they come. Ends after `Done`.
     async fn events(&self, id: &RequestId, after: Option<String>) -> Result<Events, StoreError>;
 
-    /// Forgets a request with its result, so that it can be judged anew: an operator's decision.
-    async fn forget(&self, id: &RequestId) -> Result<(), StoreError>;
+    /// Forgets a request with its result, so that it can be judged anew: an operator's decision. Says whether it did: not if
+    /// the id belongs to another body.
+    async fn forget(&self, id: &RequestId, digest: &Digest) -> Result<bool, StoreError>;
 
     /// A worker is alive, and so are its leases. Says which of the requests that it runs have a result already.
     async fn beat(&self, report: &WorkerReport, running: &[RequestId]) -> Result<Vec<RequestId>, StoreError>;

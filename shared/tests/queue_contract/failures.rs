@@ -1,12 +1,15 @@
 //! What is RabbitMQ's alone: messages of others, and a broker that is not there, does not answer or goes away.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lapin::BasicProperties;
 use lapin::options::{BasicPublishOptions, QueueDeclareOptions, QueueDeleteOptions};
-use lapin::types::FieldTable;
+use lapin::types::{AMQPValue, FieldTable};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
 use tribunal_shared::config::QueueSettings;
-use tribunal_shared::queue::{self, Depth, Message, QueueError};
+use tribunal_shared::queue::{self, DeadLetter, Depth, Message, QueueError};
 use tribunal_shared::request::RequestId;
 use url::Url;
 
@@ -291,4 +294,80 @@ async fn a_whole_fleet_starts_at_once_on_a_fresh_broker() {
         })
         .await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_that_is_deleted_ends_the_subscription_to_all_of_them() {
+    with_queues(async |settings| {
+        let broker = queue::connect(&settings).unwrap();
+        let mut consumer = soon(broker.consume(&[], 1)).await.unwrap();
+        let connection = raw(&settings.url).await;
+        let channel = connection.create_channel().await.unwrap();
+        let queue = format!("{}.requests", settings.name);
+        channel.queue_delete(queue.into(), QueueDeleteOptions::default()).await.unwrap();
+        let error = soon(consumer.next()).await.err().expect("nobody would take what is published there next");
+        assert!(matches!(error, QueueError::Lost { .. }), "{error}");
+    })
+    .await;
+}
+
+/// What a producer says of where its message comes from is nothing to go by.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_names_a_queue_goes_back_to_one_of_ours() {
+    with_queues(async |settings| {
+        let broker = queue::connect(&settings).unwrap();
+        let connection = raw(&settings.url).await;
+        let channel = connection.create_channel().await.unwrap();
+        let mut consumer = soon(broker.consume(&[], 1)).await.unwrap();
+        let mut forged = FieldTable::default();
+        for header in ["tribunal-queue", "x-first-death-queue", "traceparent"] {
+            forged.insert(header.into(), AMQPValue::LongString("x".repeat(30_000).into()));
+        }
+        let queue = format!("{}.requests", settings.name);
+        let properties = BasicProperties::default().with_headers(forged);
+        let published = channel.basic_publish("".into(), queue.as_str().into(), Default::default(), b"x", properties);
+        published.await.unwrap().await.unwrap();
+        let delivery = soon(consumer.next()).await.unwrap();
+        assert_eq!((&delivery.queue, &delivery.traceparent), (&queue, &None));
+        soon(broker.park(&delivery)).await.unwrap();
+        soon(broker.bury(&DeadLetter::of(&delivery, None, "forged", Vec::new()))).await.unwrap();
+        soon(delivery.ack()).await.unwrap();
+        assert_eq!(soon(broker.dead_letters(1)).await.unwrap()[0].queue, queue);
+        assert_eq!(soon(broker.unpark()).await.unwrap(), 1);
+        assert_eq!(soon(consumer.next()).await.unwrap().queue, queue);
+    })
+    .await;
+}
+
+/// An attempt that is given up lives on in our client; against a silent broker there must not be more and more of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_broker_is_not_met_by_more_and_more_connections() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let open = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&open);
+    tokio::spawn(async move {
+        while let Ok((mut caller, _)) = listener.accept().await {
+            let open = Arc::clone(&counted);
+            open.fetch_add(1, Ordering::SeqCst);
+            tokio::spawn(async move {
+                while caller.read(&mut [0; 64]).await.is_ok_and(|bytes| bytes > 0) {}
+                open.fetch_sub(1, Ordering::SeqCst);
+            });
+        }
+    });
+    let broker = queue::connect(&settings(format!("amqp://127.0.0.1:{port}/%2f"))).unwrap();
+    for _ in 0..3 {
+        within_5_s(broker.depth()).await.expect_err("it never speaks");
+    }
+    until(async || open.load(Ordering::SeqCst), |open| *open <= 1).await;
+}
+
+#[test]
+fn a_worker_has_room_for_all_queues_that_it_takes_from() {
+    let settings = QueueSettings { separate: vec!["rust".into(), "go".into()], ..settings("memory://".into()) };
+    let bound =
+        |languages: &[&str]| queue::consumed(&settings, &languages.iter().map(ToString::to_string).collect::<Vec<_>>());
+    // Three priorities of each, and what has fallen.
+    assert_eq!((bound(&[]), bound(&["rust"]), bound(&["rust", "go"])), (10, 4, 7));
 }

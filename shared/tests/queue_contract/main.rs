@@ -25,7 +25,7 @@ async fn on_rabbitmq<F: Future<Output = ()>>(promise: impl FnOnce(Arc<dyn Broker
     with_queues(|settings| promise(queue::connect(&settings).unwrap())).await;
 }
 
-const QUEUES: [&str; 9] = [
+const QUEUES: [&str; 10] = [
     "requests",
     "requests.high",
     "requests.low",
@@ -35,6 +35,7 @@ const QUEUES: [&str; 9] = [
     "fallen",
     "dead",
     "parked",
+    "unanswered",
 ];
 
 /// Queues of one test's own, deleted whether it passes or not.
@@ -87,6 +88,8 @@ contract! {
     dead_letters_are_looked_at_again_and_again,
     a_dead_letter_is_requeued_once,
     a_dead_letter_is_dropped_and_its_neighbours_are_not,
+    another_body_under_the_same_key_stays,
+    however_much_there_is_to_tell_a_letter_is_buried,
     what_was_parked_goes_back_when_it_is_known,
     each_priority_has_its_own_room,
     a_language_with_a_queue_of_its_own_can_be_had_alone,

@@ -238,6 +238,39 @@ pub async fn a_dead_letter_is_dropped_and_its_neighbours_are_not(broker: Queue) 
     not_now(consume(&broker, 1).await.next()).await;
 }
 
+/// Two requests under one id cannot be told apart by it, and neither may take the other along.
+pub async fn another_body_under_the_same_key_stays(broker: Queue) {
+    let id = bury(&broker, "first").await;
+    let first = letters(&broker, 1).await.remove(0);
+    let second = DeadLetter { body: b"second".to_vec(), ..first.clone() };
+    for letter in [&second, &first] {
+        soon(broker.bury(letter)).await.unwrap();
+    }
+    assert_eq!(soon(broker.exhume(id.as_str(), Fate::Requeue)).await.unwrap(), 2, "the first and its copy");
+    let left = letters(&broker, 10).await;
+    assert_eq!(left.iter().map(|letter| letter.body.as_slice()).collect::<Vec<_>>(), [b"second"]);
+    let mut consumer = consume(&broker, 2).await;
+    let delivery = next(&mut consumer).await;
+    assert_eq!(text(&delivery), "first");
+    soon(delivery.ack()).await.unwrap();
+    not_now(consumer.next()).await;
+}
+
+/// Beside a body there is not much room; what finds none there could never be put aside.
+pub async fn however_much_there_is_to_tell_a_letter_is_buried(broker: Queue) {
+    let id = publish(&broker, "dead").await;
+    let mut consumer = consume(&broker, 1).await;
+    let delivery = next(&mut consumer).await;
+    let endless = "é".repeat(200_000);
+    let attempts = (1..=500).map(|attempt| Attempt { attempt, worker: "w".into(), end: endless.clone() }).collect();
+    let letter = DeadLetter::of(&delivery, Some(&id), &endless, attempts);
+    soon(broker.bury(&letter)).await.unwrap();
+    let found = letters(&broker, 10).await;
+    assert_eq!(found, [letter]);
+    assert!(found[0].reason.ends_with("é…") && found[0].reason.len() < 1010);
+    assert_eq!(found[0].attempts.last().map(|last| last.attempt), Some(500), "the last are kept");
+}
+
 pub async fn what_was_parked_goes_back_when_it_is_known(broker: Queue) {
     assert_eq!(soon(broker.unpark()).await.unwrap(), 0);
     let id = publish(&broker, "for another version").await;

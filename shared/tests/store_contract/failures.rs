@@ -99,7 +99,7 @@ async fn a_redis_that_evicts_is_refused_with_an_explanation_unless_that_is_accep
         }
         let accepted = StoreSettings { allow_eviction: true, ..settings(server.url()) };
         let id = RequestId::generate();
-        assert!(connect(&accepted).await.put(&id, &result(&id, "x")).await.unwrap());
+        assert!(connect(&accepted).await.put(&id, None, &result(&id, "x")).await.unwrap());
     }
 }
 
@@ -107,7 +107,7 @@ async fn a_redis_that_evicts_is_refused_with_an_explanation_unless_that_is_accep
 async fn a_redis_that_is_full_says_so_and_is_not_called_unreachable() {
     let server = Server::start(&["--maxmemory", "1"]).await;
     let (store, id) = (connect(&settings(server.url())).await, RequestId::generate());
-    let error = soon(store.put(&id, &result(&id, "x"))).await.unwrap_err();
+    let error = soon(store.put(&id, None, &result(&id, "x"))).await.unwrap_err();
     assert!(matches!(error, StoreError::Refused { .. }), "{error}");
     assert!(error.to_string().contains("maxmemory") && error.to_string().contains(&server.url()), "{error}");
     assert_eq!(store.state(&id).await.unwrap(), State::Unknown);
@@ -128,7 +128,7 @@ async fn after_a_restart_the_next_call_works_and_nothing_is_lost() {
     restart().await;
     assert_eq!(soon(store.state(&first)).await.unwrap(), State::Queued);
     restart().await;
-    assert!(soon(store.put(&first, &result(&first, "x"))).await.unwrap());
+    assert!(soon(store.put(&first, None, &result(&first, "x"))).await.unwrap());
     restart().await;
     assert_eq!(soon(store.claim(&first, &digest("mine"))).await.unwrap(), Claim::Accepted);
     restart().await;
@@ -157,7 +157,7 @@ async fn while_redis_is_away_every_call_fails_in_time_and_afterwards_it_works() 
         within_5_s(store.state(&id)).await.expect_err("state"),
         within_5_s(store.claim(&id, &digest("mine"))).await.expect_err("claim"),
         within_5_s(store.confirm(&id, &digest("mine"))).await.expect_err("confirm"),
-        within_5_s(store.put(&id, &result(&id, "x"))).await.expect_err("put"),
+        within_5_s(store.put(&id, None, &result(&id, "x"))).await.expect_err("put"),
         within_5_s(store.events(&id, None)).await.err().expect("events"),
     ];
     for error in errors {

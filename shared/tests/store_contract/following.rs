@@ -61,7 +61,7 @@ pub async fn events_come_from_the_start_and_end_with_the_result(settings: StoreS
     let store = connect(&settings).await;
     let id = RequestId::generate();
     tell(&store, &id).await;
-    store.put(&id, &result(&id, "x")).await.unwrap();
+    store.put(&id, None, &result(&id, "x")).await.unwrap();
     let mut whole = story().to_vec();
     whole.push(done());
     assert_eq!(all(&store, &id).await, whole);
@@ -72,7 +72,7 @@ pub async fn following_resumes_after_an_event(settings: StoreSettings) {
     let store = connect(&settings).await;
     let id = RequestId::generate();
     tell(&store, &id).await;
-    store.put(&id, &result(&id, "x")).await.unwrap();
+    store.put(&id, None, &result(&id, "x")).await.unwrap();
     let whole = numbered(&store, &id, None).await;
     assert_eq!(whole.len(), 6);
     for (index, event) in whole.iter().enumerate().take(5) {
@@ -88,7 +88,7 @@ pub async fn a_confirmation_is_one_event_however_often_it_is_repeated(settings: 
     store.confirm(&id, &digest("mine")).await.unwrap();
     begin(&*store, &id).await;
     store.confirm(&id, &digest("mine")).await.unwrap();
-    store.put(&id, &result(&id, "x")).await.unwrap();
+    store.put(&id, None, &result(&id, "x")).await.unwrap();
     store.confirm(&id, &digest("mine")).await.unwrap();
     assert_eq!(all(&store, &id).await, [Event::Queued, running(1), done()]);
 }
@@ -103,7 +103,7 @@ pub async fn who_follows_before_the_first_event_is_woken(settings: StoreSettings
     store.confirm(&id, &digest("mine")).await.unwrap();
     let (first, mut events) = soon(first).await.unwrap();
     assert_eq!(first.event, Event::Queued);
-    store.put(&id, &result(&id, "x")).await.unwrap();
+    store.put(&id, None, &result(&id, "x")).await.unwrap();
     assert_eq!(next(&mut events).await.event, done());
     assert!(soon(events.next()).await.is_none());
 }
@@ -117,7 +117,7 @@ pub async fn a_follower_is_told_of_each_event_as_it_happens(settings: StoreSetti
         assert_eq!(next(&mut events).await.event, running(attempt));
     }
     not_now(events.next()).await;
-    store.put(&id, &result(&id, "x")).await.unwrap();
+    store.put(&id, None, &result(&id, "x")).await.unwrap();
     assert_eq!(next(&mut events).await.event, done());
     assert!(soon(events.next()).await.is_none());
 }
@@ -133,6 +133,22 @@ pub async fn a_follower_outlives_a_released_claim(settings: StoreSettings) {
     assert_eq!(next(&mut events).await.event, Event::Queued);
 }
 
+pub async fn who_resumes_after_it_was_forgotten_sees_what_comes_anew(settings: StoreSettings) {
+    let (store, id) = (connect(&settings).await, RequestId::generate());
+    tell(&store, &id).await;
+    let mut events = follow(&store, &id, None).await;
+    let mut last = None;
+    for event in story() {
+        let numbered = next(&mut events).await;
+        assert_eq!(numbered.event, event);
+        last = Some(numbered.id);
+    }
+    drop(events);
+    assert!(store.forget(&id, &digest("mine")).await.unwrap());
+    store.put(&id, Some(&digest("mine")), &result(&id, "x")).await.unwrap();
+    assert_eq!(next(&mut follow(&store, &id, last).await).await.event, done());
+}
+
 pub async fn two_hundred_follow_at_once(settings: StoreSettings) {
     let store = connect(&settings).await;
     let id = RequestId::generate();
@@ -142,7 +158,7 @@ pub async fn two_hundred_follow_at_once(settings: StoreSettings) {
         followers.push(tokio::spawn(events.map(|event| event.unwrap().event).collect::<Vec<_>>()));
     }
     tell(&store, &id).await;
-    store.put(&id, &result(&id, "x")).await.unwrap();
+    store.put(&id, None, &result(&id, "x")).await.unwrap();
     for follower in followers {
         let events = soon(follower).await.unwrap();
         assert_eq!((&events[..5], &events[5..]), (story().as_slice(), [done()].as_slice()));
@@ -158,7 +174,7 @@ pub async fn a_follower_that_leaves_is_not_missed(settings: StoreSettings) {
     assert_eq!(next(&mut leaving).await.event, running(1));
     not_now(leaving.next()).await;
     drop(leaving);
-    store.put(&id, &result(&id, "x")).await.unwrap();
+    store.put(&id, None, &result(&id, "x")).await.unwrap();
     assert_eq!(next(&mut staying).await.event, running(1));
     assert_eq!(next(&mut staying).await.event, done());
     assert_eq!(all(&store, &id).await, [running(1), done()]);

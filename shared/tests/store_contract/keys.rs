@@ -26,7 +26,7 @@ fn here() -> StoreSettings {
 #[tokio::test]
 async fn a_result_is_plain_json_under_its_id() {
     let (store, id) = (connect(&here()).await, RequestId::generate());
-    store.put(&id, &result(&id, "out")).await.unwrap();
+    store.put(&id, None, &result(&id, "out")).await.unwrap();
     let text: String = raw().await.get(format!("tribunal:result:{id}")).await.unwrap();
     let json: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(json, serde_json::to_value(result(&id, "out")).unwrap());
@@ -54,7 +54,7 @@ async fn every_key_has_a_time_to_live_at_every_step() {
     assert_all_expire(&["events", "request"], "running").await;
     store.record(&id, &lease, &Event::Compiled { time_ms: 1 }).await.unwrap();
     assert_all_expire(&["events", "request"], "compiled").await;
-    store.put(&id, &result(&id, "x")).await.unwrap();
+    store.put(&id, None, &result(&id, "x")).await.unwrap();
     assert_all_expire(&["events", "request", "result"], "put").await;
     store.claim(&id, &digest("mine")).await.unwrap();
     begin(&*store, &id).await;
@@ -90,7 +90,7 @@ async fn who_waits_for_an_unknown_request_leaves_nothing_for_long() {
 #[tokio::test]
 async fn keys_of_a_result_that_comes_out_of_nowhere_expire_too() {
     let (store, id, mut raw) = (connect(&here()).await, RequestId::generate(), raw().await);
-    store.put(&id, &result(&id, "x")).await.unwrap();
+    store.put(&id, None, &result(&id, "x")).await.unwrap();
     for key in ["events", "result"] {
         let left_ms: i64 = raw.pttl(format!("tribunal:{key}:{id}")).await.unwrap();
         assert!((1..=60_000).contains(&left_ms), "{key} lives for {left_ms} ms");
@@ -105,7 +105,7 @@ async fn a_request_that_is_submitted_again_and_again_does_not_outlive_its_result
     store.claim(&id, &digest("mine")).await.unwrap();
     store.confirm(&id, &digest("mine")).await.unwrap();
     begin(&*store, &id).await;
-    store.put(&id, &result(&id, "x")).await.unwrap();
+    store.put(&id, None, &result(&id, "x")).await.unwrap();
     let again = async || {
         let claim = store.claim(&id, &digest("mine")).await.unwrap();
         let state = store.state(&id).await.unwrap();
@@ -132,8 +132,27 @@ async fn an_event_of_a_newer_version_is_passed_over() {
     for entry in [("event", r#"{"event":"from_the_future","x":1}"#), ("event", "no JSON"), ("another", "field")] {
         let _: String = raw.xadd(&key, "*", &[entry]).await.unwrap();
     }
-    store.put(&id, &result(&id, "x")).await.unwrap();
+    store.put(&id, None, &result(&id, "x")).await.unwrap();
     assert_eq!(crate::following::all(&store, &id).await, [crate::done()]);
+}
+
+#[tokio::test]
+async fn an_end_of_a_newer_version_is_an_end() {
+    let (store, id, mut raw) = (connect(&here()).await, RequestId::generate(), raw().await);
+    begin(&*store, &id).await;
+    let entry = [("event", r#"{"event":"done","status":"from_the_future"}"#)];
+    let _: String = raw.xadd(format!("tribunal:events:{id}"), "*", &entry).await.unwrap();
+    assert_eq!(crate::following::all(&store, &id).await, [running(1)]);
+}
+
+/// The server's clock can go back, and a stream that is made anew begins before what was seen of the old one.
+#[tokio::test]
+async fn nobody_waits_for_an_event_that_was_numbered_too_low() {
+    let (store, id) = (connect(&here()).await, RequestId::generate());
+    let events = store.events(&id, Some("9999999999999-0".into())).await.unwrap();
+    store.put(&id, None, &result(&id, "x")).await.unwrap();
+    let rest: Vec<_> = soon(events.collect()).await;
+    assert!(rest.is_empty(), "{rest:?}");
 }
 
 #[tokio::test]
@@ -141,7 +160,7 @@ async fn two_processes_see_the_same() {
     let (one, other, id) = (connect(&here()).await, connect(&here()).await, RequestId::generate());
     assert_eq!(one.claim(&id, &digest("mine")).await.unwrap(), Claim::New);
     assert_eq!(other.claim(&id, &digest("other")).await.unwrap(), Claim::Conflict);
-    assert!(other.put(&id, &result(&id, "x")).await.unwrap());
-    assert!(!one.put(&id, &result(&id, "y")).await.unwrap());
+    assert!(other.put(&id, None, &result(&id, "x")).await.unwrap());
+    assert!(!one.put(&id, None, &result(&id, "y")).await.unwrap());
     assert_eq!(one.state(&id).await.unwrap(), State::Done(Box::new(result(&id, "x"))));
 }

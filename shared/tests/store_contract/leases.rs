@@ -54,7 +54,7 @@ pub async fn every_attempt_is_counted_up_to_the_last(settings: StoreSettings) {
     }
     assert_eq!(take(&store, &id, "w").await.1, Take::Exhausted);
     assert_eq!(take(&store, &id, "another").await.1, Take::Exhausted);
-    store.put(&id, &result(&id, "x")).await.unwrap();
+    store.put(&id, None, &result(&id, "x")).await.unwrap();
     assert_eq!(take(&store, &id, "w").await.1, Take::Done, "a result is more than the end of attempts");
 }
 
@@ -66,7 +66,7 @@ pub async fn taking_it_twice_with_one_lease_is_one_attempt(settings: StoreSettin
         let taken = store.take(&id, &digest("mine"), &lease, 1).await.unwrap();
         assert_eq!(taken, Take::Begun { attempt: 1 });
     }
-    store.put(&id, &result(&id, "x")).await.unwrap();
+    store.put(&id, None, &result(&id, "x")).await.unwrap();
     assert_eq!(crate::following::all(&store, &id).await, [running(1), done()]);
 }
 
@@ -119,7 +119,7 @@ pub async fn a_worker_that_lost_its_lease_is_not_listened_to(settings: StoreSett
     let event = Event::Compiled { time_ms: 2 };
     store.record(&id, &lease, &event).await.unwrap();
     assert_eq!(store.state(&id).await.unwrap(), State::Running);
-    assert!(store.put(&id, &result(&id, "x")).await.unwrap());
+    assert!(store.put(&id, None, &result(&id, "x")).await.unwrap());
     assert_eq!(crate::following::all(&store, &id).await, [running(1), running(2), event, done()]);
 }
 
@@ -149,7 +149,7 @@ pub async fn a_body_that_the_id_does_not_belong_to_is_not_begun(settings: StoreS
     store.claim(&id, &digest("other")).await.unwrap();
     assert_eq!(take(&store, &id, "w").await.1, Take::Conflict);
     assert_eq!(store.state(&id).await.unwrap(), State::Unknown);
-    store.put(&id, &result(&id, "x")).await.unwrap();
+    store.put(&id, None, &result(&id, "x")).await.unwrap();
     assert_eq!(take(&store, &id, "w").await.1, Take::Conflict);
 }
 
@@ -168,7 +168,7 @@ pub async fn history_tells_how_each_attempt_ended(settings: StoreSettings) {
 pub async fn a_worker_hears_which_of_its_requests_are_done(settings: StoreSettings) {
     let store = connect(&settings).await;
     let ids = [RequestId::generate(), RequestId::generate(), RequestId::generate()];
-    store.put(&ids[1], &result(&ids[1], "x")).await.unwrap();
+    store.put(&ids[1], None, &result(&ids[1], "x")).await.unwrap();
     let done = store.beat(&report(&worker()), &ids).await.unwrap();
     assert_eq!(done, [ids[1].clone()]);
 }
@@ -195,10 +195,25 @@ pub async fn what_is_forgotten_starts_anew(settings: StoreSettings) {
     for _ in 0..2 {
         store.confirm(&id, &digest("mine")).await.unwrap();
         assert_eq!(take(&store, &id, "w").await.1, Take::Begun { attempt: 1 });
-        assert!(store.put(&id, &result(&id, "x")).await.unwrap());
+        assert!(store.put(&id, None, &result(&id, "x")).await.unwrap());
         assert_eq!(crate::following::all(&store, &id).await, [Event::Queued, running(1), done()]);
-        store.forget(&id).await.unwrap();
+        assert!(!store.forget(&id, &digest("another's")).await.unwrap(), "it is not theirs to forget");
+        assert!(matches!(store.state(&id).await.unwrap(), State::Done(_)));
+        assert!(store.forget(&id, &digest("mine")).await.unwrap());
         assert_eq!(store.state(&id).await.unwrap(), State::Unknown);
     }
-    store.forget(&id).await.unwrap();
+    assert!(store.forget(&id, &digest("mine")).await.unwrap(), "there is nothing that belongs to others");
+}
+
+pub async fn what_a_living_worker_runs_does_not_expire(settings: StoreSettings) {
+    let settings = StoreSettings { result_ttl_s: 1, ..settings };
+    let (store, id, name) = (connect(&settings).await, RequestId::generate(), worker());
+    assert!(matches!(take(&store, &id, &name).await.1, Take::Begun { .. }));
+    let began = std::time::Instant::now();
+    while began.elapsed() < std::time::Duration::from_millis(2500) {
+        store.beat(&report(&name), std::slice::from_ref(&id)).await.unwrap();
+        assert_eq!(store.state(&id).await.unwrap(), State::Running, "after {:?}", began.elapsed());
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    until(async || store.state(&id).await.unwrap(), |state| *state == State::Unknown).await;
 }

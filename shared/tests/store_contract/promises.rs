@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tribunal_shared::config::StoreSettings;
 use tribunal_shared::request::RequestId;
-use tribunal_shared::store::{self, Claim, ResultStore, State};
+use tribunal_shared::store::{self, Claim, Lease, ResultStore, State, Take};
 
 use crate::support::{soon, until};
 use crate::{begin, digest, result};
@@ -28,7 +28,7 @@ impl Step {
         match self {
             Self::Confirm => store.confirm(id, &digest("mine")).await.unwrap(),
             Self::Running => drop(begin(&**store, id).await),
-            Self::Put => assert!(store.put(id, &result(id, "x")).await.unwrap()),
+            Self::Put => assert!(store.put(id, None, &result(id, "x")).await.unwrap()),
         }
     }
 }
@@ -156,16 +156,16 @@ pub async fn a_state_only_goes_forward(settings: StoreSettings) {
     assert_eq!(store.state(&id).await.unwrap(), State::Running, "a late confirmation");
     begin(&*store, &id).await;
     assert_eq!(store.state(&id).await.unwrap(), State::Running, "a second worker");
-    store.put(&id, &result(&id, "x")).await.unwrap();
+    store.put(&id, None, &result(&id, "x")).await.unwrap();
     assert_eq!(store.state(&id).await.unwrap(), State::Done(Box::new(result(&id, "x"))));
 }
 
 pub async fn the_first_result_wins(settings: StoreSettings) {
     let store = connect(&settings).await;
     let id = RequestId::generate();
-    assert!(store.put(&id, &result(&id, "first")).await.unwrap());
-    assert!(!store.put(&id, &result(&id, "second")).await.unwrap());
-    assert!(!store.put(&id, &result(&id, "first")).await.unwrap(), "not even the same again");
+    assert!(store.put(&id, None, &result(&id, "first")).await.unwrap());
+    assert!(!store.put(&id, None, &result(&id, "second")).await.unwrap());
+    assert!(!store.put(&id, None, &result(&id, "first")).await.unwrap(), "not even the same again");
     assert_eq!(store.state(&id).await.unwrap(), State::Done(Box::new(result(&id, "first"))));
 }
 
@@ -173,7 +173,7 @@ pub async fn what_comes_after_the_result_is_ignored(settings: StoreSettings) {
     let store = connect(&settings).await;
     let id = RequestId::generate();
     store.claim(&id, &digest("mine")).await.unwrap();
-    store.put(&id, &result(&id, "x")).await.unwrap();
+    store.put(&id, None, &result(&id, "x")).await.unwrap();
     let lease = begin(&*store, &id).await;
     store.record(&id, &lease, &store::Event::Compiled { time_ms: 1 }).await.unwrap();
     store.give_back(&id, &lease, "late", store::Blame::Request).await.unwrap();
@@ -190,7 +190,7 @@ pub async fn of_many_results_at_once_one_wins(settings: StoreSettings) {
     let writers: Vec<_> = (0..32)
         .map(|writer| {
             let (store, id) = (Arc::clone(&store), id.clone());
-            tokio::spawn(async move { store.put(&id, &result(&id, &format!("of {writer}"))).await.unwrap() })
+            tokio::spawn(async move { store.put(&id, None, &result(&id, &format!("of {writer}"))).await.unwrap() })
         })
         .collect();
     let mut winners = Vec::new();
@@ -214,7 +214,7 @@ pub async fn ids_that_look_alike_do_not_meet(settings: StoreSettings) {
         ["", ":a", ":a:b", ".a", "-A", "_a", ":result"].map(|end| format!("{base}{end}").parse().unwrap()).into();
     for id in &ids {
         assert_eq!(store.claim(id, &digest(id.as_str())).await.unwrap(), Claim::New, "{id}");
-        assert!(store.put(id, &result(id, id.as_str())).await.unwrap(), "{id}");
+        assert!(store.put(id, None, &result(id, id.as_str())).await.unwrap(), "{id}");
     }
     for id in &ids {
         assert_eq!(store.state(id).await.unwrap(), State::Done(Box::new(result(id, id.as_str()))));
@@ -225,7 +225,7 @@ pub async fn any_text_is_kept(settings: StoreSettings) {
     let store = connect(&settings).await;
     for output in ["\0\u{1b}[31m\u{fffd}🦀\r\n\"\\", &"x".repeat(1024 * 1024)] {
         let id = RequestId::generate();
-        store.put(&id, &result(&id, output)).await.unwrap();
+        store.put(&id, None, &result(&id, output)).await.unwrap();
         assert!(store.state(&id).await.unwrap() == State::Done(Box::new(result(&id, output))));
     }
 }
@@ -248,4 +248,19 @@ pub async fn what_is_kept_expires(settings: StoreSettings) {
         // Not by claiming again and again, which would keep a claim alive.
         assert_eq!(store.claim(id, &digest("other")).await.unwrap(), Claim::New);
     }
+}
+
+pub async fn a_result_brings_its_claim_along(settings: StoreSettings) {
+    let (store, id) = (connect(&settings).await, RequestId::generate());
+    // As after the loss of everything that was known before.
+    assert!(store.put(&id, Some(&digest("mine")), &result(&id, "x")).await.unwrap());
+    assert_eq!(store.claim(&id, &digest("mine")).await.unwrap(), Claim::Accepted);
+    assert_eq!(store.claim(&id, &digest("other")).await.unwrap(), Claim::Conflict);
+    let taken = store.take(&id, &digest("mine"), &Lease::new("w"), 3).await.unwrap();
+    assert_eq!(taken, Take::Done, "a second delivery is acked");
+    // One that stands already is not changed by it.
+    let id = RequestId::generate();
+    store.claim(&id, &digest("mine")).await.unwrap();
+    store.put(&id, Some(&digest("other")), &result(&id, "x")).await.unwrap();
+    assert_eq!(store.claim(&id, &digest("mine")).await.unwrap(), Claim::Accepted);
 }

@@ -38,6 +38,13 @@ fn told(key: &str, outcome: Requeued) -> Result<Exit, Failure> {
             ));
             Exit::NotAllPassed
         }
+        Requeued::Conflict => {
+            complain(&format!(
+                "{shown} is not requeued, because its id belongs to another request by now. `tribunal dead drop` takes its \
+                 letter away; its code can be submitted under another id"
+            ));
+            Exit::NotAllPassed
+        }
     })
 }
 

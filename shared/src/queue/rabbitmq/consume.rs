@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
-use futures_util::stream::SelectAll;
+use futures_util::future::ready;
+use futures_util::stream::{BoxStream, SelectAll, once};
 use lapin::options::{BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicQosOptions, BasicRejectOptions};
 use lapin::protocol::AMQPHardError;
 use lapin::types::{FieldTable, ShortString};
 use tokio::time::{sleep, timeout};
 
-use super::super::{Consumer, Delivery, QueueError, Settle, Settlement};
+use super::super::{Consumer, Delivery, Names, QueueError, Settle, Settlement};
 use super::{ANSWER_WITHIN, Link, RabbitMq, explain, headers, is, lost};
 
 /// A quorum queue that another client is just declaring, or whose node was lost, fails to be consumed for a moment.
@@ -29,7 +30,8 @@ pub async fn start(broker: &RabbitMq, languages: &[String], prefetch: u16) -> Re
             let (queue, options) = (queue.as_str().into(), BasicConsumeOptions::default());
             let consumer = link.channel.basic_consume(queue, "".into(), options, FieldTable::default()).await?;
             tags.push(consumer.tag());
-            deliveries.push(consumer);
+            // One that ends would just be left out by the others, and its queue would wait for nobody.
+            deliveries.push(consumer.map(Some).chain(once(ready(None))).boxed());
         }
         Ok((deliveries, tags))
     };
@@ -45,8 +47,8 @@ pub async fn start(broker: &RabbitMq, languages: &[String], prefetch: u16) -> Re
         }
     });
     let (link, deliveries, tags) = subscribed.await??;
-    let (address, fallen) = (broker.address.clone(), broker.names.fallen());
-    Ok(Box::new(RabbitConsumer { link, deliveries, tags, address, fallen }))
+    let (address, names) = (broker.address.clone(), broker.names.clone());
+    Ok(Box::new(RabbitConsumer { link, deliveries, tags, address, names }))
 }
 
 /// The broker speaks AMQP, as it did until now; but a message has properties that are no text where text belongs.
@@ -64,31 +66,35 @@ fn broken(address: &str, error: &lapin::Error) -> QueueError {
 struct RabbitConsumer {
     /// Dropping the connection would end the consumer.
     link: Link,
-    deliveries: SelectAll<lapin::Consumer>,
+    /// `None` when one of them has ended.
+    deliveries: SelectAll<BoxStream<'static, Option<lapin::Result<lapin::message::Delivery>>>>,
     tags: Vec<ShortString>,
     address: String,
-    /// The name of that queue.
-    fallen: String,
+    names: Names,
 }
 
 #[async_trait]
 impl Consumer for RabbitConsumer {
     async fn next(&mut self) -> Result<Delivery, QueueError> {
-        let mut delivery = match self.deliveries.next().await {
-            // One that ends is left out by the others: better to have all of them anew.
-            Some(Ok(delivery)) if self.deliveries.len() == self.tags.len() => delivery,
+        let mut delivery = match self.deliveries.next().await.flatten() {
+            Some(Ok(delivery)) => delivery,
             Some(Err(error)) => return Err(broken(&self.address, &error)),
-            Some(Ok(_)) | None => return Err(lost(&self.address, "the broker ended the subscription")),
+            None => return Err(lost(&self.address, "the broker ended the subscription")),
         };
+        let fallen = delivery.routing_key.as_str() == self.names.fallen();
         let properties = &delivery.properties;
         Ok(Delivery {
             attempt: headers::earlier_deliveries(&delivery).saturating_add(1),
             message_id: properties.message_id().as_ref().map(ToString::to_string),
             kind: properties.kind().as_ref().map(ToString::to_string),
-            queue: headers::origin(&delivery),
+            queue: if fallen {
+                self.names.origin(headers::origin(properties))
+            } else {
+                delivery.routing_key.to_string()
+            },
             published_ms: headers::published_ms(properties),
-            traceparent: headers::text(properties, headers::TRACEPARENT),
-            fallen: delivery.routing_key.as_str() == self.fallen,
+            traceparent: headers::traceparent(properties),
+            fallen,
             body: std::mem::take(&mut delivery.data),
             settle: Box::new(Unsettled { delivery: Some(delivery), address: self.address.clone() }),
         })

@@ -16,8 +16,9 @@ pub async fn all(channel: &Channel, names: &Names) -> lapin::Result<()> {
     };
     declare(&names.dead(), quorum(LOOKED_AT)).await?;
     declare(&names.parked(), quorum(LOOKED_AT)).await?;
-    // What brings down whoever wants to answer it joins the dead letters without an answer.
-    declare(&names.fallen(), falling_to(&names.dead())).await?;
+    // What brings down whoever wants to answer it must not do the same to those who look at dead letters.
+    declare(&names.unanswered(), quorum(LOOKED_AT)).await?;
+    declare(&names.fallen(), falling_to(&names.unanswered())).await?;
     for requests in names.requests_of(&[]) {
         declare(&requests, falling_to(&names.fallen())).await?;
     }

@@ -5,6 +5,7 @@ use lapin::message::Delivery;
 use lapin::types::{AMQPValue, FieldTable};
 
 pub const TRACEPARENT: &str = "traceparent";
+const LONGEST_TRACEPARENT: usize = 256;
 /// AMQP's own time stamp counts seconds.
 pub const PUBLISHED_MS: &str = "tribunal-published-ms";
 /// The queue that a message was taken from before it was put aside.
@@ -42,11 +43,14 @@ pub fn number(properties: &BasicProperties, name: &str) -> Option<u64> {
     u64::try_from(number).ok()
 }
 
-/// The queue that a message was published to.
-pub fn origin(delivery: &Delivery) -> String {
-    let properties = &delivery.properties;
-    let told = || text(properties, QUEUE).or_else(|| text(properties, FIRST_DEATH_QUEUE));
-    told().unwrap_or_else(|| delivery.routing_key.to_string())
+/// The queue that a message was published to before it was put aside, as it says itself.
+pub fn origin(properties: &BasicProperties) -> Option<String> {
+    text(properties, QUEUE).or_else(|| text(properties, FIRST_DEATH_QUEUE))
+}
+
+/// One that is longer than any is none; it would travel on with the message, where there is not much room.
+pub fn traceparent(properties: &BasicProperties) -> Option<String> {
+    text(properties, TRACEPARENT).filter(|traceparent| traceparent.len() <= LONGEST_TRACEPARENT)
 }
 
 /// Quorum queues count deliveries in a header, which is absent on the first; one that is there all the same was written by

@@ -9,7 +9,7 @@ use lapin::message::Delivery;
 use lapin::options::{BasicAckOptions, BasicGetOptions};
 use tokio::time::timeout;
 
-use super::super::{DeadLetter, Fate, QueueError, is_known};
+use super::super::{DeadLetter, Fate, Names, QueueError, is_known};
 use super::publish::{self, Outgoing};
 use super::{ANSWER_WITHIN, Link, RabbitMq, explain, headers, lost};
 
@@ -50,19 +50,19 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn letter(delivery: &Delivery) -> DeadLetter {
+fn letter(delivery: &Delivery, names: &Names) -> DeadLetter {
     let properties = &delivery.properties;
     let attempts = headers::text(properties, headers::ATTEMPTS);
     DeadLetter {
         id: properties.message_id().as_ref().map(ToString::to_string),
         body: delivery.data.clone(),
         kind: properties.kind().as_ref().map(ToString::to_string),
-        queue: headers::origin(delivery),
+        queue: names.origin(headers::origin(properties)),
         // Without one it comes from the broker itself, which has none but that.
         reason: headers::text(properties, headers::REASON).unwrap_or_else(|| "delivered too often".into()),
         attempts: attempts.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default(),
         died_at_ms: headers::number(properties, headers::DIED_AT_MS).unwrap_or_default(),
-        traceparent: headers::text(properties, headers::TRACEPARENT),
+        traceparent: headers::traceparent(properties),
     }
 }
 
@@ -72,7 +72,7 @@ pub async fn look(broker: &RabbitMq, most: usize) -> Result<Vec<DeadLetter>, Que
     while letters.len() < most
         && let Some(delivery) = dead.next().await?
     {
-        letters.push(letter(&delivery));
+        letters.push(letter(&delivery, &broker.names));
     }
     dead.close().await;
     Ok(letters)
@@ -83,9 +83,12 @@ pub async fn exhume(broker: &RabbitMq, keys: &[String], fate: Fate) -> Result<Ve
     let places: HashMap<_, _> = keys.iter().enumerate().map(|(place, key)| (key.as_str(), place)).collect();
     let mut found: Vec<Vec<_>> = keys.iter().map(|_| Vec::new()).collect();
     while let Some(delivery) = dead.next().await? {
-        let letter = letter(&delivery);
+        let letter = letter(&delivery, &broker.names);
         if let Some(place) = places.get(letter.key().as_str()) {
-            found[*place].push((delivery, letter));
+            let copies = &mut found[*place];
+            if copies.first().is_none_or(|(_, oldest): &(Delivery, DeadLetter)| oldest.body == letter.body) {
+                copies.push((delivery, letter));
+            }
         }
     }
     for copies in &found {
@@ -107,7 +110,7 @@ pub async fn unpark(broker: &RabbitMq) -> Result<usize, QueueError> {
     while let Some(delivery) = parked.next().await? {
         let kind = delivery.properties.kind().as_ref().map(ToString::to_string);
         if is_known(kind.as_deref()) {
-            let queue = headers::origin(&delivery);
+            let queue = broker.names.origin(headers::origin(&delivery.properties));
             publish::one(broker, Outgoing::moved(&delivery, queue)).await?;
             parked.remove(&delivery).await?;
             count += 1;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `NAME.requests`, `.high`, `.low` | requests by priority; `NAME.LANGUAGE.requests` … where a language has its own |
 //! | `NAME.fallen` | what the broker gave up by itself, until a worker has answered it |
+//! | `NAME.unanswered` | what it gave up once more, because it brings down whoever reads it |
 //! | `NAME.dead` | dead letters, for a person to look at |
 //! | `NAME.parked` | messages of a version that no worker knew |
 //!
@@ -17,7 +18,7 @@ mod letters;
 mod publish;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -26,6 +27,8 @@ use lapin::protocol::{AMQPErrorKind, AMQPHardError, AMQPSoftError};
 use lapin::types::FieldTable;
 use lapin::uri::AMQPUri;
 use lapin::{Channel, Connection, ConnectionProperties};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
@@ -46,6 +49,8 @@ pub struct RabbitMq {
     nodes: Vec<AMQPUri>,
     /// The node that answered last.
     node: AtomicUsize,
+    /// It took a connection and then said nothing.
+    silent: AtomicBool,
     address: String,
     names: Names,
     publisher: Mutex<Option<Link>>,
@@ -82,7 +87,8 @@ impl RabbitMq {
             Ok(uri)
         };
         let nodes = urls().map(parse).collect::<Result<_, _>>()?;
-        Ok(Self { nodes, node: AtomicUsize::new(0), address, names: Names::new(settings), publisher: Mutex::new(None) })
+        let (node, silent) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Ok(Self { nodes, node, silent, address, names: Names::new(settings), publisher: Mutex::new(None) })
     }
 
     /// Everything but a confirm is answered soon or not at all, and what waits for another caller's attempt waits no
@@ -114,13 +120,20 @@ impl RabbitMq {
         for turn in 0..self.nodes.len() {
             let node = (last + turn) % self.nodes.len();
             let properties = ConnectionProperties::default().with_connection_name(format!("tribunal {purpose}").into());
-            match timeout(patience, Connection::connect_uri(self.nodes[node].clone(), properties)).await {
+            let attempt = async {
+                if self.silent.load(Ordering::Relaxed) {
+                    greeted_by(&self.nodes[node]).await?;
+                }
+                Connection::connect_uri(self.nodes[node].clone(), properties).await
+            };
+            match timeout(patience, attempt).await {
                 Ok(Ok(connection)) => {
                     self.node.store(node, Ordering::Relaxed);
+                    self.silent.store(false, Ordering::Relaxed);
                     return Ok(connection);
                 }
                 Ok(Err(error)) => refusal = Some(error),
-                Err(_) => {}
+                Err(_) => self.silent.store(true, Ordering::Relaxed),
             }
         }
         Err(refusal.unwrap_or_else(|| {
@@ -171,6 +184,7 @@ impl Broker for RabbitMq {
             }
             depth.dead = count(&self.names.dead()).await?.0 + count(&self.names.fallen()).await?.0;
             depth.parked = count(&self.names.parked()).await?.0;
+            depth.unanswered = count(&self.names.unanswered()).await?.0;
             Ok(depth)
         })
         .await
@@ -200,6 +214,15 @@ impl Broker for RabbitMq {
     async fn unpark(&self) -> Result<usize, QueueError> {
         letters::unpark(self).await
     }
+}
+
+/// Returns when a node speaks. The client's own attempt to connect lives on in a thread of its own when it is given up, and a
+/// node that stays silent for hours would be met by hundreds of them.
+async fn greeted_by(node: &AMQPUri) -> lapin::Result<()> {
+    let mut stream = TcpStream::connect((node.authority.host.as_str(), node.authority.port)).await?;
+    stream.write_all(b"AMQP\0\0\x09\x01").await?;
+    stream.read_u8().await?;
+    Ok(())
 }
 
 /// Whether it is what the broker says.

@@ -137,14 +137,16 @@ pub async fn all(broker: &RabbitMq, messages: Vec<Outgoing>) -> Vec<Result<(), Q
             return messages.iter().map(|_| Err(first.take().unwrap_or_else(|| broker.refused(&reason)))).collect();
         }
     };
-    let mut sent = Vec::with_capacity(messages.len());
-    for message in &messages {
-        sent.push(send(&link, message).await);
-    }
-    let confirms = messages.iter().zip(sent).map(|(message, sent)| accepted(broker, &link, message, sent));
-    let deadline = timeout(CONFIRM_WITHIN, join_all(confirms));
+    let confirmed = async {
+        // A blocked connection takes no more than one.
+        let mut sent = Vec::with_capacity(messages.len());
+        for message in &messages {
+            sent.push(send(&link, message).await);
+        }
+        join_all(messages.iter().zip(sent).map(|(message, sent)| accepted(broker, &link, message, sent))).await
+    };
     tokio::select! {
-        confirmed = deadline => confirmed.unwrap_or_else(|_| {
+        confirmed = timeout(CONFIRM_WITHIN, confirmed) => confirmed.unwrap_or_else(|_| {
             let late = format!("no answer within {} s", CONFIRM_WITHIN.as_secs());
             messages.iter().map(|_| Err(broker.unconfirmed(&late))).collect()
         }),

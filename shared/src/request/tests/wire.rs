@@ -231,3 +231,19 @@ fn a_digest_tells_bodies_apart() {
     assert_ne!(Digest::of(b"one"), Digest::of(b"two"));
     assert_eq!(Digest::of(b"").as_str(), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
+
+#[test]
+fn what_somebody_made_up_is_not_said_of_a_malformed_body() {
+    let long = "k".repeat(100_000);
+    for (body, field) in [
+        (format!(r#"{{"request_id": "x", "{long}": tru}}"#), "request"),
+        (format!(r#"{{"a\u001bb": tru, "code": "{long}"}}"#), "request"),
+        (format!(r#"{{"test_cases": [{{"{long}": tru}}]}}"#), "test_cases[0]"),
+        (r#"{"test_cases": [{"expected_output": "x"}, {"input": 1}]}"#.into(), "test_cases[1].input"),
+        (format!(r#"{{"timeout_ms": "{long}"}}"#), "timeout_ms"),
+    ] {
+        let malformed = ExecutionRequest::from_json(body.as_bytes()).unwrap_err();
+        assert_eq!(malformed.field, field);
+        assert!(malformed.message.len() <= 300, "{}", malformed.message.len());
+    }
+}

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use redis::aio::MultiplexedConnection;
-use redis::streams::{StreamReadOptions, StreamReadReply};
-use redis::{AsyncCommands, AsyncConnectionConfig, Client};
+use redis::streams::{StreamId, StreamReadOptions, StreamReadReply};
+use redis::{AsyncCommands, AsyncConnectionConfig, Client, RedisResult};
+use serde::Deserialize;
 
 use super::{ANSWER_WITHIN, CONNECT_WITHIN, Keys, failed, scripts, unreachable};
 use crate::store::{Event, Events, Numbered, StoreError};
@@ -46,13 +47,13 @@ struct Follower {
 
 impl Follower {
     async fn step(mut self) -> Option<(Result<Numbered, StoreError>, Self)> {
-        if self.ended {
-            return None;
-        }
         loop {
             if let Some(next) = self.read.next() {
-                self.ended = matches!(next.event, Event::Done { .. });
+                self.ended |= matches!(next.event, Event::Done { .. });
                 return Some((Ok(next), self));
+            }
+            if self.ended {
+                return None;
             }
             if let Err(error) = self.read_more().await {
                 self.ended = true;
@@ -67,38 +68,71 @@ impl Follower {
             self.read = vec![Numbered { id: QUEUED.into(), event: Event::Queued }].into_iter();
             return Ok(());
         }
-        let options = StreamReadOptions::default().block(FOLLOW_FOR.as_millis() as usize).count(100);
+        let options = || StreamReadOptions::default().count(100);
+        let entries = self.read_entries(&options().block(FOLLOW_FOR.as_millis() as usize)).await?;
+        // With a result there is nothing to wait for, even if its event cannot be found, because the stream was made anew and
+        // the server's clock has gone back.
+        if entries.is_empty() && self.has_result().await? {
+            let entries = self.read_entries(&options()).await?;
+            self.ended = entries.is_empty();
+            self.take_in(entries);
+        } else {
+            self.take_in(entries);
+        }
+        Ok(())
+    }
+
+    async fn read_entries(&mut self, options: &StreamReadOptions) -> Result<Vec<StreamId>, StoreError> {
         let (key, last) = ([&self.keys.events], [&self.last]);
-        let read = self.connection.xread_options(&key, &last, &options);
+        let read = self.connection.xread_options(&key, &last, options);
         // The server answers within FOLLOW_FOR, if it is alive.
-        let reply: Option<StreamReadReply> = match tokio::time::timeout(FOLLOW_FOR + ANSWER_WITHIN, read).await {
-            Ok(reply) => reply.map_err(|error| failed(&self.address, &error))?,
-            Err(_) => {
-                let (address, reason) = (self.address.clone(), "no answer".into());
-                return Err(StoreError::Unreachable { what: "Redis", address, reason });
-            }
-        };
-        let entries = reply.into_iter().flat_map(|reply| reply.keys).flat_map(|stream| stream.ids);
+        let reply: Option<StreamReadReply> = answered(&self.address, FOLLOW_FOR + ANSWER_WITHIN, read).await?;
+        Ok(reply.into_iter().flat_map(|reply| reply.keys).flat_map(|stream| stream.ids).collect())
+    }
+
+    fn take_in(&mut self, entries: Vec<StreamId>) {
         let mut events = Vec::new();
         for entry in entries {
             self.last = entry.id.clone();
             let text: String = entry.get("event").unwrap_or_default();
-            // An event of a newer version is nothing to stop for.
-            if let Ok(event) = serde_json::from_str(&text) {
-                events.push(Numbered { id: entry.id, event });
+            match serde_json::from_str(&text) {
+                Ok(event) => events.push(Numbered { id: entry.id, event }),
+                // An event of a newer version is nothing to stop for, unless it is the last.
+                Err(_) => self.ended |= is_the_last(&text),
             }
         }
         self.read = events.into_iter();
-        Ok(())
+    }
+
+    async fn has_result(&mut self) -> Result<bool, StoreError> {
+        answered(&self.address, ANSWER_WITHIN, self.connection.exists(&self.keys.result)).await
     }
 
     /// If nothing is known, this is remembered for as long as we read, so that we are woken.
     async fn is_just_queued(&mut self) -> Result<bool, StoreError> {
         let mut script = scripts::FOLLOW.prepare_invoke();
         script.key(&self.keys.request).key(&self.keys.events).arg(2 * FOLLOW_FOR.as_secs());
-        let answer = tokio::time::timeout(ANSWER_WITHIN, script.invoke_async(&mut self.connection)).await;
-        let no_answer =
-            || StoreError::Unreachable { what: "Redis", address: self.address.clone(), reason: "no answer".into() };
-        answer.map_err(|_| no_answer())?.map_err(|error| failed(&self.address, &error))
+        answered(&self.address, ANSWER_WITHIN, script.invoke_async(&mut self.connection)).await
     }
+}
+
+async fn answered<T>(
+    address: &str,
+    patience: Duration,
+    question: impl Future<Output = RedisResult<T>>,
+) -> Result<T, StoreError> {
+    match tokio::time::timeout(patience, question).await {
+        Ok(answer) => answer.map_err(|error| failed(address, &error)),
+        Err(_) => Err(StoreError::Unreachable { what: "Redis", address: address.into(), reason: "no answer".into() }),
+    }
+}
+
+/// Of an event that cannot be understood otherwise.
+fn is_the_last(text: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Kind {
+        event: String,
+    }
+
+    serde_json::from_str::<Kind>(text).is_ok_and(|kind| kind.event == "done")
 }

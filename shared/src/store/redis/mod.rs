@@ -215,7 +215,7 @@ impl ResultStore for Redis {
         Ok(attempts(&events))
     }
 
-    async fn put(&self, id: &RequestId, result: &ExecutionResult) -> Result<bool, StoreError> {
+    async fn put(&self, id: &RequestId, digest: Option<&Digest>, result: &ExecutionResult) -> Result<bool, StoreError> {
         let keys = Keys::of(id);
         let mut script = scripts::PUT.prepare_invoke();
         script
@@ -225,7 +225,8 @@ impl ResultStore for Redis {
             .arg(self.ttl_s)
             .arg(json(result))
             .arg(json(&final_event(result)))
-            .arg(json(&Event::Queued));
+            .arg(json(&Event::Queued))
+            .arg(digest.map_or("", Digest::as_str));
         Ok(self.run::<i64>(&script).await? == 1)
     }
 
@@ -249,9 +250,11 @@ impl ResultStore for Redis {
         follower::follow(&self.client, &self.address, Keys::of(id), after).await
     }
 
-    async fn forget(&self, id: &RequestId) -> Result<(), StoreError> {
-        let Keys { request, result, events } = Keys::of(id);
-        self.ask(redis::pipe().del(&[request, result, events]).ignore()).await
+    async fn forget(&self, id: &RequestId, digest: &Digest) -> Result<bool, StoreError> {
+        let keys = Keys::of(id);
+        let mut script = scripts::FORGET.prepare_invoke();
+        script.key(keys.request).key(keys.result).key(keys.events).arg(digest.as_str());
+        Ok(self.run::<i64>(&script).await? == 1)
     }
 
     async fn beat(&self, report: &WorkerReport, running: &[RequestId]) -> Result<Vec<RequestId>, StoreError> {
@@ -261,9 +264,11 @@ impl ResultStore for Redis {
             .key(WORKERS)
             .arg(ALIVE_FOR.as_millis() as u64)
             .arg(&report.name)
-            .arg(json(report));
+            .arg(json(report))
+            .arg(self.ttl_s);
         for id in running {
-            script.key(Keys::of(id).result);
+            let keys = Keys::of(id);
+            script.key(keys.result).key(keys.request).key(keys.events);
         }
         let done: Vec<bool> = self.run(&script).await?;
         Ok(running.iter().zip(done).filter(|(_, done)| *done).map(|(id, _)| id.clone()).collect())

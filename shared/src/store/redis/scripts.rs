@@ -49,7 +49,7 @@ pub static CONFIRM: LazyLock<Script> = LazyLock::new(|| {
                 if redis.call('HSETNX', request, 'digest', ARGV[n + 2]) == 1 then
                     redis.call('EXPIRE', request, ARGV[1])
                 end
-                if redis.call('EXISTS', events) == 1 then
+                if redis.call('EXISTS', events) == 1 and redis.call('XLEN', events) == 0 then
                     redis.call('XADD', events, '0-1', 'event', ARGV[2])
                     redis.call('EXPIRE', events, ARGV[1])
                 end
@@ -142,7 +142,20 @@ pub static GIVE_BACK: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// KEYS: request, result, events. ARGV: ttl, result, final event, the event `queued`. The first result wins.
+/// KEYS: request, result, events. ARGV: digest. Answers with 0 if the id belongs to another body.
+pub static FORGET: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        r"
+        local digest = redis.call('HGET', KEYS[1], 'digest')
+        if digest and digest ~= ARGV[1] then return 0 end
+        redis.call('DEL', KEYS[1], KEYS[2], KEYS[3])
+        return 1
+        ",
+    )
+});
+
+/// KEYS: request, result, events. ARGV: ttl, result, final event, the event `queued`, digest or nothing. The first result
+/// wins.
 pub static PUT: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         r"
@@ -152,14 +165,16 @@ pub static PUT: LazyLock<Script> = LazyLock::new(|| {
         end
         redis.call('XADD', KEYS[3], '*', 'event', ARGV[3])
         redis.call('EXPIRE', KEYS[3], ARGV[1])
+        if ARGV[5] ~= '' then redis.call('HSETNX', KEYS[1], 'digest', ARGV[5]) end
         redis.call('EXPIRE', KEYS[1], ARGV[1])
         return 1
         ",
     )
 });
 
-/// KEYS: sign of life, workers, results of what it runs. ARGV: time to live in ms, name, what it says. Answers with 1 for
-/// each result that is there. By the server's clock, because workers' clocks differ.
+/// KEYS: sign of life, workers; result, request and events of each that it runs. ARGV: time to live in ms, name, what it says, ttl
+/// of what it runs, which must be known for as long as it runs. Answers with 1 for each result that is there. By the server's
+/// clock, because workers' clocks differ.
 pub static BEAT: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         r"
@@ -168,7 +183,14 @@ pub static BEAT: LazyLock<Script> = LazyLock::new(|| {
         redis.call('SET', KEYS[1], now, 'PX', ARGV[1])
         redis.call('HSET', KEYS[2], ARGV[2], now .. ' ' .. ARGV[3])
         local done = {}
-        for n = 3, #KEYS do done[n - 2] = redis.call('EXISTS', KEYS[n]) end
+        for n = 3, #KEYS, 3 do
+            local is_done = redis.call('EXISTS', KEYS[n])
+            if is_done == 0 then
+                redis.call('EXPIRE', KEYS[n + 1], ARGV[4])
+                redis.call('EXPIRE', KEYS[n + 2], ARGV[4])
+            end
+            done[#done + 1] = is_done
+        end
         return done
         ",
     )
