@@ -33,6 +33,6 @@ impl Plan {
         restarts: 40,
         rarities: 16,
         docker_requests: 240,
-        at_most: Duration::from_secs(60 * 60),
+        at_most: Duration::from_secs(80 * 60),
     };
 }

@@ -4,6 +4,7 @@
 
 mod bounded;
 mod cancel;
+mod fitness;
 mod forgeries;
 mod images;
 mod lanes;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use tribunal_shared::request::ExecutionRequest;
 use tribunal_shared::result::ExecutionStatus;
 use tribunal_tests::daemon::free_port;
-use tribunal_tests::requests::request;
-use tribunal_tests::{Fleet, Ground, Worker, eventually};
+use tribunal_tests::requests::{request, sleeping};
+use tribunal_tests::{Fleet, Ground, PATIENCE, Worker, eventually};
 
 async fn listening() -> (Fleet, u16) {
     let port = free_port();
@@ -66,6 +66,26 @@ async fn it_is_alive_and_ready_when_it_takes_requests() {
     second.await_line("worker.listen");
     fleet.worker(0).signal("TERM");
     assert!(fleet.worker(0).wait().success());
+}
+
+#[tokio::test]
+async fn one_that_is_stopping_is_not_ready() {
+    let (mut fleet, port) = listening().await;
+    let id = fleet.client.submit(sleeping(2.0)).await.unwrap();
+    eventually("it runs", || running(port) == 1.0);
+    fleet.worker(0).signal("TERM");
+    eventually("it says that it is stopping", || {
+        let (status, why) = Fleet::ask(port, "/ready");
+        status == 503 && why.contains("stopping")
+    });
+    let shown = fleet.cli().arg("fleet").output().expect("tribunal runs");
+    assert!(String::from_utf8_lossy(&shown.stdout).contains("stopping"), "{shown:?}");
+    let result = fleet.client.wait(&id, Some(PATIENCE)).await.unwrap().expect("a result");
+    assert_eq!(result.status, ExecutionStatus::AllPassed, "{result:?}");
+}
+
+fn running(port: u16) -> f64 {
+    value(&Fleet::ask(port, "/metrics").1, &["tribunal_requests_running "])
 }
 
 #[tokio::test]

@@ -5,16 +5,20 @@ mod rootfs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use crate::run::{Parts, run};
 use crate::sandbox::{self, Sandbox};
+use crate::toolchains::Toolchains;
 use crate::{http, metrics, spans};
 use clap::{Parser, Subcommand};
 use rootfs::Rootfs;
 use tokio::signal::unix::{SignalKind, signal};
 use tribunal_shared::config::Settings;
-use tribunal_shared::language::Languages;
+use tribunal_shared::language::Language;
 use tribunal_shared::{queue, store, telemetry};
+
+const LOOKED_FOR_AGAIN_AFTER: Duration = Duration::from_secs(30);
 
 /// Pulls requests from the queue, judges them and stores the results
 #[derive(Parser)]
@@ -108,9 +112,9 @@ async fn connect(settings: Settings) -> Result<Parts, Box<dyn std::error::Error>
     let sandbox = sandbox::from_config(&settings).await?;
     let store = store::connect(&settings.store).await?;
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    // Beside the first requests, which wait only for what they need themselves.
-    tokio::spawn(prepare_all(Arc::downgrade(&sandbox), settings.languages()));
     let parts = Parts::new(broker, store, sandbox, settings, &host);
+    // Beside the first requests, which wait only for what they need themselves.
+    tokio::spawn(prepare_all(Arc::downgrade(&parts.sandbox), own_languages(&parts), Arc::clone(&parts.toolchains)));
     if let Some(listener) = listener {
         let (health, pulse) = (Arc::clone(&parts.health), Arc::clone(&parts.pulse));
         tokio::spawn(http::serve(listener, http::Watched { metrics: metrics::install()?, health, pulse }));
@@ -118,12 +122,34 @@ async fn connect(settings: Settings) -> Result<Parts, Box<dyn std::error::Error>
     Ok(parts)
 }
 
-async fn prepare_all(sandbox: Weak<dyn Sandbox>, languages: Languages) {
-    for language in languages.iter() {
-        let Some(sandbox) = sandbox.upgrade() else { return };
-        if let Err(error) = sandbox.prepare(language).await {
-            tracing::warn!(language = language.name(), %error, "cannot be judged here; it is tried again when asked for");
+/// Those that may be asked of this worker.
+fn own_languages(Parts { settings, .. }: &Parts) -> Vec<Arc<Language>> {
+    let bound = &settings.worker.languages;
+    let all = settings.languages();
+    all.iter()
+        .filter(|language| bound.is_empty() || bound.iter().any(|name| name == language.name()))
+        .cloned()
+        .collect()
+}
+
+/// Again and again, as long as none is here: somebody may install one.
+async fn prepare_all(sandbox: Weak<dyn Sandbox>, languages: Vec<Arc<Language>>, toolchains: Arc<Toolchains>) {
+    loop {
+        for language in &languages {
+            let Some(sandbox) = sandbox.upgrade() else { return };
+            match sandbox.prepare(language).await {
+                Ok(()) => toolchains.found(language.name()),
+                Err(error) => {
+                    toolchains.missed(language.name());
+                    tracing::warn!(language = language.name(), %error, "cannot be judged here; it is tried again when asked for");
+                }
+            }
         }
+        toolchains.looked_for(languages.iter().map(|language| language.name()));
+        tracing::info!("all languages were looked at");
+        if !toolchains.all_are_missing() {
+            return;
+        }
+        tokio::time::sleep(LOOKED_FOR_AGAIN_AFTER).await;
     }
-    tracing::info!("all languages were looked at");
 }

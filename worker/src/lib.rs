@@ -18,6 +18,7 @@ mod run_one;
 pub mod sandbox;
 mod slots;
 mod spans;
+mod toolchains;
 pub mod trial;
 mod turns;
 mod verdict;

@@ -14,6 +14,7 @@ use tribunal_shared::store::{HEARTBEAT, ResultStore, WorkerReport};
 use crate::health::{Health, Part};
 use crate::metrics;
 use crate::slots::Slots;
+use crate::toolchains::Toolchains;
 
 pub struct Pulse {
     /// What runs, and how it is told that there is no more need to.
@@ -69,7 +70,14 @@ impl Pulse {
     }
 
     /// For ever. `report` says what stays the same.
-    pub async fn beat(&self, store: Arc<dyn ResultStore>, health: &Health, slots: &Slots, mut report: WorkerReport) {
+    pub async fn beat(
+        &self,
+        store: Arc<dyn ResultStore>,
+        health: &Health,
+        slots: &Slots,
+        toolchains: &Toolchains,
+        mut report: WorkerReport,
+    ) {
         let mut ticks = interval(HEARTBEAT);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -78,6 +86,7 @@ impl Pulse {
             let running: Vec<_> = self.running().keys().cloned().collect();
             metrics::load(slots.count(), slots.busy(), running.len());
             report.running = running.len();
+            report.missing = toolchains.missing();
             report.done = self.done.load(Ordering::Relaxed);
             let problems = health.problems().into_iter().map(|(part, problem)| format!("{}: {problem}", part.as_str()));
             report.unready = problems.collect::<Vec<_>>().join("; ");

@@ -14,6 +14,7 @@ use crate::health::{Health, Part};
 use crate::pulse::Pulse;
 use crate::run_one::Worker;
 use crate::sandbox::Sandbox;
+use crate::toolchains::Toolchains;
 
 /// How often the sandbox is looked at. It is also looked at after every failure of it.
 const SANDBOX_CHECKED_EVERY: Duration = Duration::from_secs(2);
@@ -34,6 +35,7 @@ pub struct Parts {
     /// Seen by those who watch over it.
     pub health: Arc<Health>,
     pub pulse: Arc<Pulse>,
+    pub toolchains: Arc<Toolchains>,
 }
 
 impl Parts {
@@ -46,8 +48,8 @@ impl Parts {
     ) -> Self {
         let unique = &uuid::Uuid::new_v4().simple().to_string()[..6];
         let name = format!("{host}-{}-{unique}", std::process::id());
-        let (health, pulse) = (Arc::default(), Arc::default());
-        Self { broker, store, sandbox, settings, host: host.into(), name, health, pulse }
+        let (health, pulse, toolchains) = (Arc::default(), Arc::default(), Arc::default());
+        Self { broker, store, sandbox, settings, host: host.into(), name, health, pulse, toolchains }
     }
 }
 
@@ -57,7 +59,7 @@ pub async fn run(parts: Parts, shutdown: impl Future<Output = ()>) {
     let worker = Arc::new(Worker::new(parts));
     let queues = queue::consumed(&worker.parts.settings.queue, &worker.parts.settings.worker.languages);
     let places = worker.slots.count() * queues;
-    info!(worker = worker.parts.name, slots = worker.slots.count(), "taking requests");
+    info!(worker = worker.parts.name, slots = worker.slots.count(), "started");
     let mut beside = JoinSet::new();
     beside.spawn(beat(Arc::clone(&worker)));
     beside.spawn(look_after_sandbox(Arc::clone(&worker)));
@@ -95,6 +97,7 @@ pub async fn run(parts: Parts, shutdown: impl Future<Output = ()>) {
     }
 
     info!(running = running.len(), "stopping");
+    worker.parts.health.set(Part::Queue, Some("left, because the worker is stopping".into()));
     worker.draining.cancel();
     source.stop().await;
     let mut all_ended = async |patience| {
@@ -114,18 +117,20 @@ pub async fn run(parts: Parts, shutdown: impl Future<Output = ()>) {
 }
 
 async fn beat(worker: Arc<Worker>) {
-    let Parts { store, settings, host, name, health, pulse, .. } = &worker.parts;
+    let Parts { store, settings, host, name, health, pulse, toolchains, .. } = &worker.parts;
     let report = WorkerReport {
         name: name.clone(),
         host: host.clone(),
         version: env!("CARGO_PKG_VERSION").into(),
+        queue: settings.queue.name.clone(),
         slots: worker.slots.count(),
         running: 0,
         done: 0,
         languages: settings.worker.languages.clone(),
+        missing: Vec::new(),
         unready: String::new(),
     };
-    pulse.beat(Arc::clone(store), health, &worker.slots, report).await;
+    pulse.beat(Arc::clone(store), health, &worker.slots, toolchains, report).await;
 }
 
 async fn look_after_sandbox(worker: Arc<Worker>) {
@@ -170,7 +175,7 @@ impl Source {
                 Some(consumer) => consumer.next().await,
                 None => match connect(&self.worker, self.careful).await {
                     Ok(consumer) => {
-                        info!("connected to the queue");
+                        info!("connected to the queue; taking requests");
                         self.worker.parts.health.set(Part::Queue, None);
                         self.consumer = Some(consumer);
                         delays.reset();

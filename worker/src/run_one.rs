@@ -24,11 +24,12 @@ use crate::metrics;
 use crate::run::Parts;
 use crate::sandbox::SandboxError;
 use crate::slots::Slots;
-use crate::spans;
 use crate::turns::{Company, Presence, Turns};
+use crate::{spans, toolchains};
 
 /// What goes wrong for one reason often goes wrong again at once; each attempt waits twice as long before the next.
 const RETRY_AFTER: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 pub struct Worker {
     pub parts: Parts,
@@ -184,6 +185,7 @@ impl Worker {
         };
         match judged {
             Ok(result) => {
+                self.parts.toolchains.found(language);
                 info!(language, status = result.status.as_str(), ms = result.total_time_ms, "judged");
                 failpoint::reach(Point::BeforeStore, Some(id));
                 self.store(id, digest, &result).await;
@@ -191,6 +193,9 @@ impl Worker {
                 metrics::judged(language, &result, began.elapsed());
                 self.parts.pulse.finished();
                 End::Ack
+            }
+            Err(error @ SandboxError::Unfit { .. }) if self.is_elsewhere(language).await => {
+                self.pass_on(id, &lease, delivery.attempt, &error).await
             }
             Err(error) => self.failed(id, &lease, attempt, &error).await,
         }
@@ -292,6 +297,33 @@ impl Worker {
         tokio::join!(judged, recorded).0
     }
 
+    /// Whether another worker has the toolchain that we have not.
+    async fn is_elsewhere(&self, language: &str) -> bool {
+        let Parts { store, settings, name, toolchains, .. } = &self.parts;
+        toolchains.missed(language);
+        let workers = insist("looking for other workers", || store.workers()).await;
+        toolchains::is_elsewhere(language, name, &settings.queue.name, &workers)
+    }
+
+    /// To a worker that can judge it. That we cannot is not held against it; but as long as the others are busy, it comes back
+    /// to us, so it is kept here for a while each time. The broker gives it up after many times.
+    async fn pass_on(&self, id: &RequestId, lease: &Lease, delivery: u32, error: &SandboxError) -> End {
+        metrics::sandbox_failed(error.kind());
+        warn!(%error, "not here; to be judged elsewhere");
+        let end = self.give_back(id, lease, &error.to_string(), Blame::Worker).await;
+        self.pause(delivery).await;
+        end
+    }
+
+    /// Longer each time.
+    async fn pause(&self, time: u32) {
+        let pause = RETRY_AFTER.saturating_mul(2_u32.saturating_pow(time.saturating_sub(1)));
+        tokio::select! {
+            () = tokio::time::sleep(pause.min(LONGEST_PAUSE)) => {}
+            () = self.draining.cancelled() => {}
+        }
+    }
+
     /// Our failure. If the whole sandbox is out of order, that is not held against the request, and nothing more is taken
     /// until it is mended.
     async fn failed(&self, id: &RequestId, lease: &Lease, attempt: u32, error: &SandboxError) -> End {
@@ -301,23 +333,24 @@ impl Worker {
             warn!(reason, "the sandbox is out of order; to be tried elsewhere");
             return self.give_back(id, lease, &reason, Blame::Worker).await;
         }
-        warn!(reason, attempt, "our failure; to be tried again");
+        warn!(reason, attempt, "our failure");
         let end = self.give_back(id, lease, &reason, Blame::Request).await;
         if attempt >= self.parts.settings.worker.max_attempts {
             return self.give_up(id).await;
         }
-        tokio::select! {
-            () = tokio::time::sleep(RETRY_AFTER * 2_u32.saturating_pow(attempt - 1)) => {}
-            () = self.draining.cancelled() => {}
-        }
+        self.pause(attempt).await;
         end
     }
 
     /// Says whether it is in order.
     pub async fn check_sandbox(&self) -> bool {
-        let found = self.parts.sandbox.check().await;
-        self.parts.health.set(Part::Sandbox, found.as_ref().err().map(ToString::to_string));
-        found.is_ok()
+        let found = match self.parts.sandbox.check().await {
+            Ok(()) if self.parts.toolchains.all_are_missing() => Some("it has no toolchain of any language".into()),
+            found => found.err().map(|error| error.to_string()),
+        };
+        let fine = found.is_none();
+        self.parts.health.set(Part::Sandbox, found);
+        fine
     }
 
     async fn give_back(&self, id: &RequestId, lease: &Lease, reason: &str, blame: Blame) -> End {

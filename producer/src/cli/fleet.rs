@@ -42,7 +42,7 @@ struct Lanes {
 pub async fn run(arguments: Fleet, settings: &Settings) -> Result<Exit, Failure> {
     let client = connect::client(settings).await?;
     let Some(every) = arguments.every() else {
-        let view = View::of(&client).await?;
+        let view = View::of(&client, &settings.queue.name).await?;
         if arguments.json {
             output::print_json(&view)?;
         } else {
@@ -50,20 +50,20 @@ pub async fn run(arguments: Fleet, settings: &Settings) -> Result<Exit, Failure>
         }
         return Ok(Exit::Success);
     };
-    match Signals::listen()?.or(watch(&client, every, arguments.json)).await {
+    match Signals::listen()?.or(watch(&client, &settings.queue.name, every, arguments.json)).await {
         // There is no other way to end it.
         Err(Failure::Interrupted) => Ok(Exit::Success),
         ended => ended,
     }
 }
 
-async fn watch(client: &Client, every: Duration, json: bool) -> Result<Exit, Failure> {
+async fn watch(client: &Client, queue: &str, every: Duration, json: bool) -> Result<Exit, Failure> {
     let mut rounds = tokio::time::interval(every);
     rounds.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut seen = false;
     loop {
         rounds.tick().await;
-        match View::of(client).await {
+        match View::of(client, queue).await {
             Ok(view) if json => output::print_json_line(&view)?,
             Ok(view) if output::is_screen() => output::redraw(&view.text(output::colours()))?,
             Ok(view) => output::print(&format!("{}\n", view.text(false)))?,
@@ -76,10 +76,12 @@ async fn watch(client: &Client, every: Duration, json: bool) -> Result<Exit, Fai
 }
 
 impl View {
-    async fn of(client: &Client) -> Result<Self, Failure> {
+    async fn of(client: &Client, queue: &str) -> Result<Self, Failure> {
         let (workers, depth) = tokio::join!(client.workers(), client.depth());
         let Depth { ready, dead, parked, unanswered, queues, .. } = depth?;
-        Ok(Self { workers: workers?, queues: lanes(queues), waiting: ready, dead, parked, unanswered })
+        // Other fleets may have the same store.
+        let workers = workers?.into_iter().filter(|worker| worker.report.queue == queue).collect();
+        Ok(Self { workers, queues: lanes(queues), waiting: ready, dead, parked, unanswered })
     }
 
     fn text(&self, colours: bool) -> String {
@@ -132,7 +134,11 @@ fn worker_table(workers: &[WorkerStatus], colours: bool) -> String {
     }
     for WorkerStatus { report, last_heartbeat_ms, alive } in workers {
         let name = |text: &str| escape::first_line(text, LONGEST_NAME);
-        let languages = if report.languages.is_empty() { "all".into() } else { name(&report.languages.join(",")) };
+        let languages = if report.languages.is_empty() { "all".into() } else { report.languages.join(",") };
+        let languages = match report.missing.as_slice() {
+            [] => name(&languages),
+            missing => name(&format!("{languages} but {}", missing.join(","))),
+        };
         let (state, colour) = match report.unready.as_str() {
             _ if !alive => ("lost".into(), Color::Red),
             "" => ("ready".into(), Color::Green),
@@ -141,7 +147,8 @@ fn worker_table(workers: &[WorkerStatus], colours: bool) -> String {
         table.add_row(Row::from(vec![
             Cell::new(name(&report.name)),
             Cell::new(name(&report.host)),
-            Cell::new(report.running),
+            // What a lost one had runs elsewhere.
+            Cell::new(if *alive { report.running.to_string() } else { "-".into() }),
             Cell::new(report.slots),
             Cell::new(report.done),
             Cell::new(format!("{} ago", moment::span(Duration::from_millis(*last_heartbeat_ms)))),
@@ -176,10 +183,12 @@ mod tests {
             name: name.into(),
             host: "h".into(),
             version: "0.1.0".into(),
+            queue: "t".into(),
             slots: 4,
             running: 2,
             done: 1234,
             languages: Vec::new(),
+            missing: Vec::new(),
             unready: unready.into(),
         };
         WorkerStatus { report, last_heartbeat_ms: 300, alive }
@@ -198,6 +207,7 @@ mod tests {
     fn workers_and_queues_are_tables_and_the_rest_a_line() {
         let mut bound = worker("b", "no\x1b[2J daemon\nforged", true);
         bound.report.languages = vec!["go".into(), "c".into()];
+        bound.report.missing = vec!["c".into()];
         let view = View {
             workers: vec![worker("a", "", true), bound, worker("c", "", false)],
             queues: lanes(vec![("t.requests".into(), 3)]),
@@ -207,10 +217,10 @@ mod tests {
             unanswered: 2,
         };
         let expected = "\
-WORKER  HOST  RUNNING  SLOTS  DONE      HEARD  VERSION  LANGUAGES  STATE
-a       h           2      4  1234  0.3 s ago  0.1.0    all        ready
-b       h           2      4  1234  0.3 s ago  0.1.0    go,c       not ready: no\\u{1b}[2J daemon
-c       h           2      4  1234  0.3 s ago  0.1.0    all        lost
+WORKER  HOST  RUNNING  SLOTS  DONE      HEARD  VERSION  LANGUAGES   STATE
+a       h           2      4  1234  0.3 s ago  0.1.0    all         ready
+b       h           2      4  1234  0.3 s ago  0.1.0    go,c but c  not ready: no\\u{1b}[2J daemon
+c       h           -      4  1234  0.3 s ago  0.1.0    all         lost
 
 QUEUE       HIGH  NORMAL  LOW
 t.requests     0       3    0

@@ -1,6 +1,7 @@
 //! `tribunal submit`: put a request on the queue.
 
 use tribunal_shared::config::Settings;
+use tribunal_shared::store::State;
 
 use super::args::{Submit, Wait};
 use super::exit::{Exit, Failure, note};
@@ -18,6 +19,14 @@ pub async fn run(arguments: Submit, settings: &Settings) -> Result<Exit, Failure
         Ok(id) => id,
         Err(error) => return result::refused(error, named, arguments.json),
     };
+    if named.is_some()
+        && let Ok(State::Done(result)) = client.poll(&id).await
+    {
+        note(&format!(
+            "{id} has a result already ({}): if that is not what you want, choose another id",
+            result.status.as_str()
+        ));
+    }
     let wait = arguments.wait.wait();
     if wait == Wait::No {
         output::print(&format!("{id}\n"))?;

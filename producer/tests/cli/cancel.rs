@@ -42,10 +42,12 @@ async fn a_worker_hears_that_what_it_runs_is_cancelled() {
         name: name.clone(),
         host: "here".into(),
         version: "0".into(),
+        queue: "q".into(),
         slots: 1,
         running: 1,
         done: 0,
         languages: Vec::new(),
+        missing: Vec::new(),
         unready: String::new(),
     };
     assert_eq!(fleet.store.beat(&report, std::slice::from_ref(&id)).await.unwrap(), [id]);

@@ -10,15 +10,17 @@ use tribunal_shared::store::WorkerReport;
 use crate::common::run;
 use crate::services::{Fleet, two_sum};
 
-fn worker(unready: &str) -> WorkerReport {
+fn worker(fleet: &Fleet, unready: &str) -> WorkerReport {
     WorkerReport {
         name: format!("worker-{}", RequestId::generate()),
         host: "a-host".into(),
         version: "7.8.9".into(),
+        queue: fleet.settings.queue.name.clone(),
         slots: 4,
         running: 1,
         done: 42,
         languages: vec!["go".into()],
+        missing: Vec::new(),
         unready: unready.into(),
     }
 }
@@ -34,10 +36,12 @@ async fn workers_and_lanes_are_shown() {
         let ran = run(&mut fleet.tribunal(&["submit", &two_sum(), "--priority", priority]));
         assert_eq!(ran.code, 0, "{}", ran.stderr);
     }
-    // The store is everybody's: others may have workers there.
-    let (ready, unready) = (worker(""), worker("no daemon\x1b[2J"));
-    fleet.store.beat(&ready, &[]).await.unwrap();
-    fleet.store.beat(&unready, &[]).await.unwrap();
+    // The store is everybody's: others have workers there.
+    let (ready, unready) = (worker(&fleet, ""), worker(&fleet, "no daemon\x1b[2J"));
+    let foreign = WorkerReport { queue: "another fleet's".into(), ..worker(&fleet, "") };
+    for report in [&ready, &unready, &foreign] {
+        fleet.store.beat(report, &[]).await.unwrap();
+    }
 
     let ran = run(&mut fleet.tribunal(&["fleet"]));
     assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
@@ -48,6 +52,7 @@ async fn workers_and_lanes_are_shown() {
         (&row[1..5], row[8..].join(" ")),
         (&["a-host", "1", "4", "42"].map(Into::into)[..], "7.8.9 go ready".into())
     );
+    assert!(!ran.stdout.contains(&foreign.name), "{}", ran.stdout);
     assert!(line(&unready.name).ends_with("not ready: no daemon\\u{1b}[2J"), "{}", ran.stdout);
     let name = format!("{}.requests", fleet.settings.queue.name);
     assert_eq!(words(line(&name)), [name.as_str(), "1", "0", "2"]);

@@ -28,8 +28,9 @@ struct Entry {
     confirmed: bool,
     /// How often it was begun.
     starts: u32,
-    /// Who runs it, or ran it last.
+    /// Who runs it, or ran it last, and when it last said so.
     lease: Option<Lease>,
+    heard: Instant,
     result: Option<ExecutionResult>,
     /// Also wakes those who follow.
     events: watch::Sender<Vec<Event>>,
@@ -79,6 +80,7 @@ impl MemoryStore {
             confirmed: false,
             starts: 0,
             lease: None,
+            heard: Instant::now(),
             result: None,
             events: watch::Sender::new(Vec::new()),
             expires: Instant::now(),
@@ -144,7 +146,11 @@ impl ResultStore for MemoryStore {
             }
             match &entry.lease {
                 Some(held) if held == lease => return Take::Begun { attempt: entry.starts },
-                Some(held) if held.worker != lease.worker && self.is_alive(&held.worker) => {
+                Some(held)
+                    if held.worker != lease.worker
+                        && entry.heard.elapsed() < ALIVE_FOR
+                        && self.is_alive(&held.worker) =>
+                {
                     return Take::Elsewhere { worker: held.worker.clone() };
                 }
                 _ => {}
@@ -158,7 +164,7 @@ impl ResultStore for MemoryStore {
             entry.starts += 1;
             entry.confirmed = true;
             entry.digest = Some(digest.clone());
-            entry.lease = Some(lease.clone());
+            (entry.lease, entry.heard) = (Some(lease.clone()), Instant::now());
             entry.tell(Event::Running { worker: lease.worker.clone(), attempt: entry.starts });
             Take::Begun { attempt: entry.starts }
         }))
@@ -241,7 +247,9 @@ impl ResultStore for MemoryStore {
         let mut entries = self.entries();
         let mut is_done = |id: &&RequestId| match entries.get_mut(*id) {
             Some(entry) if entry.result.is_none() => {
-                entry.expires = Instant::now() + self.ttl;
+                if entry.lease.as_ref().is_some_and(|lease| lease.worker == report.name) {
+                    (entry.expires, entry.heard) = (Instant::now() + self.ttl, Instant::now());
+                }
                 false
             }
             entry => entry.is_some(),

@@ -65,7 +65,8 @@ pub enum Claim {
     Conflict,
 }
 
-/// A worker's hold on a request: the right to run it, for as long as the worker is alive and nobody else took it.
+/// A worker's hold on a request: the right to run it, for as long as the worker is alive, says that it does, and nobody else
+/// took it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
     pub worker: String,
@@ -157,6 +158,9 @@ pub struct WorkerReport {
     pub name: String,
     pub host: String,
     pub version: String,
+    /// The name of the queue that it takes from.
+    #[serde(default)]
+    pub queue: String,
     pub slots: usize,
     /// Requests in its hands.
     pub running: usize,
@@ -164,6 +168,9 @@ pub struct WorkerReport {
     pub done: u64,
     /// Those that it is bound to; empty if it takes all.
     pub languages: Vec<String>,
+    /// Those that it has no toolchain for.
+    #[serde(default)]
+    pub missing: Vec<String>,
     /// Why it takes nothing just now; empty if it does.
     pub unready: String,
 }
@@ -238,7 +245,7 @@ pub trait ResultStore: Send + Sync {
     /// the id belongs to another body.
     async fn forget(&self, id: &RequestId, digest: &Digest) -> Result<bool, StoreError>;
 
-    /// A worker is alive, and so are its leases. Says which of the requests that it runs have a result already.
+    /// A worker is alive, and so are its leases of the requests that it runs. Says which of these have a result already.
     async fn beat(&self, report: &WorkerReport, running: &[RequestId]) -> Result<Vec<RequestId>, StoreError>;
 
     /// A worker has stopped, and holds nothing any more.

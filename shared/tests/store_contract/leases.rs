@@ -22,10 +22,12 @@ fn report(name: &str) -> WorkerReport {
         name: name.into(),
         host: "here".into(),
         version: "1.2.3".into(),
+        queue: "q".into(),
         slots: 4,
         running: 2,
         done: 7,
         languages: vec!["rust".into()],
+        missing: Vec::new(),
         unready: String::new(),
     }
 }
@@ -78,6 +80,27 @@ pub async fn what_a_living_worker_runs_is_not_taken_from_it(settings: StoreSetti
     // It is silent from now on, as the dead are.
     let taken = until(async || take(&store, &id, "another").await.1, |taken| !is_elsewhere(taken)).await;
     assert_eq!(taken, Take::Begun { attempt: 2 });
+}
+
+/// Its word that it gave it back may get lost, with a server that fails over.
+pub async fn what_a_living_worker_does_not_run_any_more_is_taken_from_it(settings: StoreSettings) {
+    let (store, id, owner) = (connect(&settings).await, RequestId::generate(), worker());
+    beat(&store, &owner).await;
+    take(&store, &id, &owner).await;
+    let began = std::time::Instant::now();
+    while began.elapsed() < std::time::Duration::from_millis(2500) {
+        store.beat(&report(&owner), std::slice::from_ref(&id)).await.unwrap();
+        assert!(is_elsewhere(&take(&store, &id, "another").await.1), "after {:?}", began.elapsed());
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    let taken = async || {
+        beat(&store, &owner).await;
+        take(&store, &id, "another").await.1
+    };
+    assert_eq!(until(taken, |taken| !is_elsewhere(taken)).await, Take::Begun { attempt: 2 });
+    // What it says from now on of another's request counts for nothing.
+    assert_eq!(store.beat(&report(&owner), std::slice::from_ref(&id)).await.unwrap(), []);
+    assert!(matches!(take(&store, &id, "third").await.1, Take::Alone), "the other one was never heard of");
 }
 
 fn is_elsewhere(taken: &Take) -> bool {

@@ -93,6 +93,7 @@ contract! {
     leases::every_attempt_is_counted_up_to_the_last,
     leases::taking_it_twice_with_one_lease_is_one_attempt,
     leases::what_a_living_worker_runs_is_not_taken_from_it,
+    leases::what_a_living_worker_does_not_run_any_more_is_taken_from_it,
     leases::what_a_worker_gave_back_can_be_taken_at_once,
     leases::an_attempt_that_was_the_workers_fault_does_not_count,
     leases::a_worker_that_lost_its_lease_is_not_listened_to,

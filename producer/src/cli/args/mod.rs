@@ -18,10 +18,19 @@ pub use request::{RequestArguments, Wait, WaitArguments};
 const EXIT_CODES: &str = "\
 Exit codes:
   0    all tests passed (or the command did what it should)
-  1    judged, and not all tests passed
-  2    bad request or bad usage
+  1    judged, and not all tests passed; or cancelled
+  2    bad request, unknown id or bad usage
   3    infrastructure: queue, store or sandbox failed
   4    no result yet: queued or running, or the time to wait ran out
+  130  interrupted
+  141  nobody reads the output any more";
+
+/// Of what only looks.
+const EXIT_CODES_OF_LOOKING: &str = "\
+Exit codes:
+  0    done
+  2    bad usage, or there is no such thing
+  3    infrastructure: queue, store or sandbox failed
   130  interrupted
   141  nobody reads the output any more";
 
@@ -156,7 +165,7 @@ Examples:
     /// Print the result of a request, or how far it is
     #[command(after_help = format!("\
 Without --wait, a request that is queued or running prints just that, with exit code 4; as JSON,
-{{\"request_id\": …, \"state\": …}}, where state is queued, running or unknown.
+{{\"request_id\": …, \"state\": …}}, where state is queued, running or (with exit code 2) unknown.
 
 Examples:
   tribunal result 01890a5d-ac96-774b-bcce-b302099a8057
@@ -176,7 +185,8 @@ Examples:
     /// Stop requests that are queued or running, anywhere in the fleet
     #[command(after_help = format!("\
 A cancelled request gets the result `cancelled`. If it runs, its worker stops it within a second; if
-it is queued, it is never begun. What has a result already keeps it.
+it is queued, it is never begun, but counts as waiting until a worker has looked at it. What has a
+result already keeps it. What another AMQP client published is known once a worker has it.
 
 As JSON, a list of {{\"request_id\": …, \"outcome\": …}}, where outcome is cancelled, already_cancelled,
 already_judged (and status says how) or unknown.
@@ -202,7 +212,7 @@ Examples:
   tribunal fleet --watch=10 --json | jq --unbuffered .waiting
   tribunal fleet --json | jq '.workers[] | select(.alive | not) | .name'
 
-{EXIT_CODES}"))]
+{EXIT_CODES_OF_LOOKING}"))]
     Fleet(Fleet),
     /// Look at requests that were given up, bring them back or take them away
     #[command(after_help = format!("\
@@ -228,7 +238,7 @@ Examples:
   tribunal languages --offline
   tribunal languages --json | jq -r '.[].name'
 
-{EXIT_CODES}"))]
+{EXIT_CODES_OF_LOOKING}"))]
     Languages(Languages),
     /// Check what works here and what does not, each with its remedy
     #[command(after_help = format!("\
@@ -239,7 +249,7 @@ Examples:
   tribunal doctor --queue-url amqp://rabbit.example.org
   tribunal doctor --json | jq '.[] | select(.ok | not)'
 
-{EXIT_CODES}"))]
+{EXIT_CODES_OF_LOOKING}"))]
     Doctor(Doctor),
     /// Measure what a run costs here: bare, in our sandboxes, and in others that are installed
     #[command(after_help = format!("\
@@ -254,7 +264,7 @@ Examples:
   tribunal bench --rounds 30 --svg cost.svg
   tribunal bench --json | jq '.kinds[] | select(.kind == \"native\") | .back_to_back'
 
-{EXIT_CODES}"))]
+{EXIT_CODES_OF_LOOKING}"))]
     Bench(Bench),
 }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use tribunal_shared::request::RequestId;
 
-use super::EXIT_CODES_OF_MANY;
+use super::request::seconds;
+use super::{EXIT_CODES_OF_LOOKING, EXIT_CODES_OF_MANY};
 
 const WATCH_EVERY: Duration = Duration::from_secs(2);
 
@@ -23,7 +24,7 @@ pub struct Cancel {
 #[derive(Debug, Args)]
 pub struct Fleet {
     /// Look again and again, every 2 seconds or every so many
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true)]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, value_parser = seconds)]
     watch: Option<Option<NonZeroU64>>,
     /// Print JSON; with --watch, a line each time
     #[arg(long)]
@@ -46,17 +47,21 @@ pub struct Dead {
 #[derive(Debug, Subcommand)]
 pub enum DeadCommand {
     /// List the dead letters, the oldest first
-    #[command(after_help = "\
+    #[command(after_help = format!("\
 Examples:
   tribunal dead ls
-  tribunal dead ls --json | jq -r '.[].key'")]
+  tribunal dead ls --json | jq -r '.[].key'
+
+{EXIT_CODES_OF_LOOKING}"))]
     Ls(ListDead),
     /// Show one: why and when it died, what became of each attempt, and what it asks for
-    #[command(after_help = "\
+    #[command(after_help = format!("\
 Examples:
   tribunal dead show homework-7:alice
   tribunal dead show homework-7:alice --code
-  tribunal dead show homework-7:alice --json | jq .attempts")]
+  tribunal dead show homework-7:alice --json | jq .attempts
+
+{EXIT_CODES_OF_LOOKING}"))]
     Show(ShowDead),
     /// Put them back on their queues, to be judged as if they were new
     #[command(after_help = format!("\
@@ -75,7 +80,7 @@ Examples:
   tribunal dead drop homework-7:alice
   tribunal dead drop --all
 
-{EXIT_CODES_OF_MANY}"))]
+{EXIT_CODES_OF_LOOKING}"))]
     Drop(ChosenDead),
 }
 

@@ -10,8 +10,12 @@ use tribunal_shared::request::Priority;
 #[derive(Debug, Args)]
 pub struct WaitArguments {
     /// Wait for the result, for at most so many seconds if a number is given
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true)]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, value_parser = seconds)]
     wait: Option<Option<NonZeroU64>>,
+}
+
+pub fn seconds(text: &str) -> Result<NonZeroU64, &'static str> {
+    text.parse().map_err(|_| "it takes a whole number of seconds, at least 1")
 }
 
 /// Whether to wait for a result, and for how long.

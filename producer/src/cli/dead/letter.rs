@@ -24,6 +24,8 @@ pub struct Content {
     pub language: Option<String>,
     pub code_bytes: Option<usize>,
     pub tests: Option<usize>,
+    /// The id that it asks for, which may be no id, or another request's.
+    pub claimed_id: Option<String>,
     /// Why it is no request, if it is none.
     pub problem: Option<String>,
 }
@@ -37,13 +39,15 @@ impl<'a> Letter<'a> {
     pub fn with_code(dead: &'a DeadLetter, limits: &LimitSettings) -> Self {
         let bytes = dead.body.len();
         let (content, code) = match ExecutionRequest::from_json_within(&dead.body, limits.max_request_bytes) {
-            Ok(ExecutionRequest { code, language, test_cases, .. }) => {
+            Ok(ExecutionRequest { code, language, test_cases, request_id, .. }) => {
                 let (code_bytes, tests) = (Some(code.len()), Some(test_cases.len()));
-                (Content { bytes, language: Some(language), code_bytes, tests, problem: None }, code)
+                let language = Some(language);
+                (Content { bytes, language, code_bytes, tests, claimed_id: request_id, problem: None }, code)
             }
-            Err(problem) => {
-                let problem = Some(problem.to_string());
-                let content = Content { bytes, language: None, code_bytes: None, tests: None, problem };
+            Err(malformed) => {
+                let problem = Some(malformed.to_string());
+                let claimed_id = malformed.request_id.map(Into::into);
+                let content = Content { bytes, language: None, code_bytes: None, tests: None, claimed_id, problem };
                 (content, String::from_utf8_lossy(&dead.body).into_owned())
             }
         };

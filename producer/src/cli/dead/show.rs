@@ -49,6 +49,9 @@ fn text(Shown { letter, copies }: &Shown<'_>) -> String {
     } else {
         line("died", &format!("{}, {}", moment::utc(dead.died_at_ms), moment::ago(dead.died_at_ms)));
     }
+    if let Some(claimed) = content.claimed_id.as_ref().filter(|claimed| *claimed != key) {
+        line("claims", &format!("the id {}", escape::first_line(claimed, LONGEST_NAME)));
+    }
     line("queue", &escape::line(&dead.queue));
     line("request", &told(content));
     if let Some(kind) = &dead.kind {
@@ -70,7 +73,7 @@ fn text(Shown { letter, copies }: &Shown<'_>) -> String {
     text
 }
 
-fn told(Content { bytes, language, code_bytes, tests, problem }: &Content) -> String {
+fn told(Content { bytes, language, code_bytes, tests, problem, .. }: &Content) -> String {
     match (problem, language) {
         (Some(problem), _) => {
             format!("none, but {bytes} bytes: {}", escape::first_line(problem, LONGEST_PROBLEM))
@@ -123,6 +126,15 @@ attempts
         assert_eq!(without, expected);
         let with = text(&Shown { letter: Letter::with_code(&dead, &limits), copies: 2 });
         assert_eq!(with, format!("{expected}\nprint(1)\\u{{1b}}\n"));
+    }
+
+    #[test]
+    fn an_id_that_is_anothers_is_shown() {
+        let limits = Settings::defaults().limits;
+        let body = r#"{"request_id": "x\u001b", "code": "", "language": "python", "test_cases": []}"#;
+        let dead = DeadLetter { id: None, ..dead(body) };
+        let shown = text(&Shown { letter: Letter::new(&dead, &limits), copies: 1 });
+        assert!(shown.contains("\nclaims    the id x\\u{1b}\n") && shown.starts_with("id        body-"), "{shown}");
     }
 
     #[test]

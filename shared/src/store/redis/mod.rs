@@ -3,7 +3,7 @@
 //! | key | type | holds |
 //! |---|---|---|
 //! | `tribunal:result:ID` | string | the result as JSON |
-//! | `tribunal:request:ID` | hash | `digest` of the body, `state` (absent, `queued`, `running`), `starts`, and who runs it: `owner`, `token` |
+//! | `tribunal:request:ID` | hash | `digest` of the body, `state` (absent, `queued`, `running`), `starts`, and who runs it: `owner`, `token`, when it was `heard` |
 //! | `tribunal:events:ID` | stream | one field, `event`, as JSON; `queued` has the id 0-1, and may be left to `state` |
 //! | `tribunal:worker:NAME` | string | there for as long as the worker is alive |
 //! | `tribunal:workers` | hash | for every worker by name, when it was last heard of and what it said, as JSON |
@@ -169,7 +169,8 @@ impl ResultStore for Redis {
             .arg(&lease.token)
             .arg(max_attempts)
             .arg(json(&Event::Queued))
-            .arg(u8::from(lease.alone));
+            .arg(u8::from(lease.alone))
+            .arg(ALIVE_FOR.as_millis() as u64);
         let (answer, detail): (String, String) = self.run(&script).await?;
         match answer.as_str() {
             "begun" => match detail.parse() {

@@ -86,25 +86,29 @@ pub static RELEASE: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// KEYS: request, result, events. ARGV: ttl, digest, worker, token, most attempts, the event `queued`, 1 if alone. Answers as `Take` does,
-/// with a detail. A token that stands there already is our own: the first answer was lost.
+/// KEYS: request, result, events. ARGV: ttl, digest, worker, token, most attempts, the event `queued`, 1 if alone, for how many ms a
+/// worker's word holds. Answers as `Take` does, with a detail. A token that stands there already is our own: the first answer was
+/// lost. An owner that lives, but has not said for a while that it runs this, does not: its giving back was lost.
 pub static TAKE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         r"
-        local digest, owner, token, starts, state =
-            unpack(redis.call('HMGET', KEYS[1], 'digest', 'owner', 'token', 'starts', 'state'))
+        local digest, owner, token, starts, state, heard =
+            unpack(redis.call('HMGET', KEYS[1], 'digest', 'owner', 'token', 'starts', 'state', 'heard'))
+        local time = redis.call('TIME')
+        local now = time[1] * 1000 + math.floor(time[2] / 1000)
         starts = tonumber(starts or 0)
         if redis.call('EXISTS', KEYS[2]) == 1 then return {digest == ARGV[2] and 'done' or 'conflict', ''} end
         if digest and digest ~= ARGV[2] then return {'conflict', ''} end
         if token == ARGV[4] then return {'begun', tostring(starts)} end
-        if owner and owner ~= ARGV[3] and redis.call('EXISTS', 'tribunal:worker:' .. owner) == 1 then
+        if owner and owner ~= ARGV[3] and now - tonumber(heard or 0) < tonumber(ARGV[8])
+            and redis.call('EXISTS', 'tribunal:worker:' .. owner) == 1 then
             return {'elsewhere', owner}
         end
         if starts >= tonumber(ARGV[5]) then return {'exhausted', ''} end
         if starts > 0 and starts + 1 == tonumber(ARGV[5]) and ARGV[7] == '0' then return {'alone', ''} end
         starts = starts + 1
         redis.call('HSET', KEYS[1], 'digest', ARGV[2], 'state', 'running', 'owner', ARGV[3], 'token', ARGV[4],
-            'starts', starts)
+            'starts', starts, 'heard', string.format('%d', now))
         redis.call('EXPIRE', KEYS[1], ARGV[1])
         if state == 'queued' and redis.call('EXISTS', KEYS[3]) == 0 then
             redis.call('XADD', KEYS[3], '0-1', 'event', ARGV[6])
@@ -185,7 +189,8 @@ pub static BEAT: LazyLock<Script> = LazyLock::new(|| {
         local done = {}
         for n = 3, #KEYS, 3 do
             local is_done = redis.call('EXISTS', KEYS[n])
-            if is_done == 0 then
+            if is_done == 0 and redis.call('HGET', KEYS[n + 1], 'owner') == ARGV[2] then
+                redis.call('HSET', KEYS[n + 1], 'heard', now)
                 redis.call('EXPIRE', KEYS[n + 1], ARGV[4])
                 redis.call('EXPIRE', KEYS[n + 2], ARGV[4])
             end
