@@ -138,6 +138,20 @@ impl Fleet {
         })
     }
 
+    /// A worker is born with its doom, or without one if none is due. When the work is done, those without make room for the
+    /// dooms that are left, which otherwise would wait for ever.
+    pub fn make_room_for_dooms(&self) {
+        if self.shared.pace.progress() < 1.0 || !self.shared.dooms.are_ahead() {
+            return;
+        }
+        for (index, seat) in self.shared.seats.iter().enumerate().filter(|(_, seat)| seat.place.doomed) {
+            let number = seat.worker().as_ref().filter(|worker| worker.doom.is_none()).map(|worker| worker.number);
+            if let Some(number) = number {
+                self.kill(Victim { seat: index, number });
+            }
+        }
+    }
+
     pub fn kill(&self, victim: Victim) {
         self.shared.strike(victim, Signal::KILL, Some(Fate::Killed));
     }

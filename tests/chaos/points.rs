@@ -73,6 +73,11 @@ impl Dooms {
         })
     }
 
+    /// Whether some have found nobody yet.
+    pub fn are_ahead(&self) -> bool {
+        self.with(|state| !state.ahead.is_empty())
+    }
+
     /// Its worker died of something else.
     pub fn put_back(&self, doom: Doom) {
         self.with(|state| state.ahead.push(doom));

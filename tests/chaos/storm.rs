@@ -153,12 +153,14 @@ impl Storm {
                 reported = Instant::now();
                 self.report();
             }
+            self.fleet.make_room_for_dooms();
+            self.close_what_is_done(&lanes);
             if let Some(end) = self.end(&lanes) {
                 break end;
             }
         };
         self.courts.iter().for_each(|court| court.pace.end());
-        let joined = tokio::task::spawn_blocking(|| lanes.into_iter().try_for_each(JoinHandle::join));
+        let joined = tokio::task::spawn_blocking(|| lanes.into_iter().try_for_each(|(_, lane)| lane.join()));
         if joined.await.expect("joining threads does not panic").is_err() {
             end = End::Hopeless("a trouble could not be made or not be repaired".into());
         }
@@ -171,7 +173,18 @@ impl Storm {
         end
     }
 
-    fn lanes(&self, rng: &mut Rng) -> Vec<JoinHandle<()>> {
+    /// A smaller court that has had its work and its troubles would only take the machine from the others.
+    fn close_what_is_done(&self, lanes: &[(usize, JoinHandle<()>)]) {
+        for (number, court) in self.courts.iter().enumerate().skip(1) {
+            let mut own = lanes.iter().filter(|(court, _)| *court == number);
+            if court.pace.progress() >= 1.0 && own.all(|(_, lane)| lane.is_finished()) {
+                court.produce_no_more();
+            }
+        }
+    }
+
+    /// Each with the number of the court that it troubles.
+    fn lanes(&self, rng: &mut Rng) -> Vec<(usize, JoinHandle<()>)> {
         let Plan { kills, at_each_point, restarts, rarities, .. } = self.plan;
         // Beside those at fail points; and some more than are asked for, because some may find nobody.
         let kills = kills + 10 - (at_each_point * 9).min(kills);
@@ -181,45 +194,64 @@ impl Storm {
             rng: rng.fork(),
         };
         let mut lanes = Vec::new();
+        let mut push = |court: usize, lane| lanes.push((court, lane));
 
         let (broker, own) = (Arc::clone(&self.broker), lane(0));
-        lanes.push(std::thread::spawn(move || {
-            let others = [("connection cuts", rarities + 2), ("disk alarms", rarities), ("broker freezes", 2)];
-            own.of_broker(&[&[("broker restarts", restarts)], &others[..]].concat(), &broker);
-        }));
+        push(
+            0,
+            std::thread::spawn(move || {
+                let others = [("connection cuts", rarities + 2), ("disk alarms", rarities), ("broker freezes", 2)];
+                own.of_broker(&[&[("broker restarts", restarts)], &others[..]].concat(), &broker);
+            }),
+        );
         let (store, own) = (Arc::clone(&self.store), lane(0));
-        lanes.push(std::thread::spawn(move || {
-            let others = [("times read-only", rarities), ("times out of memory", rarities), ("Redis freezes", 2)];
-            own.of_store(&[&[("Redis restarts", restarts)], &others[..]].concat(), &store);
-        }));
+        push(
+            0,
+            std::thread::spawn(move || {
+                let others = [("times read-only", rarities), ("times out of memory", rarities), ("Redis freezes", 2)];
+                own.of_store(&[&[("Redis restarts", restarts)], &others[..]].concat(), &store);
+            }),
+        );
         let (fleet, own) = (Arc::clone(&self.fleet), lane(0));
-        lanes.push(std::thread::spawn(move || {
-            own.of_workers(&[("kills", kills)], &fleet, |name| !name.starts_with("docker"));
-        }));
+        push(
+            0,
+            std::thread::spawn(move || {
+                own.of_workers(&[("kills", kills)], &fleet, |name| !name.starts_with("docker"));
+            }),
+        );
         let (fleet, own) = (Arc::clone(&self.fleet), lane(0));
-        lanes.push(std::thread::spawn(move || {
-            let table = [("freezes", 2 * rarities), ("long freezes", rarities), ("terminations", 2 * rarities)];
-            own.of_workers(&table, &fleet, |name| !name.starts_with("docker"));
-        }));
+        push(
+            0,
+            std::thread::spawn(move || {
+                let table = [("freezes", 2 * rarities), ("long freezes", rarities), ("terminations", 2 * rarities)];
+                own.of_workers(&table, &fleet, |name| !name.starts_with("docker"));
+            }),
+        );
         let (disk, own) = (Arc::clone(&self.disk), lane(0));
-        lanes.push(std::thread::spawn(move || own.of_disk(&[("times a disk was full", rarities + 2)], &disk)));
+        push(0, std::thread::spawn(move || own.of_disk(&[("times a disk was full", rarities + 2)], &disk)));
         if let Some(docker) = &self.docker {
             let (docker, own) = (Arc::clone(docker), lane(1));
-            lanes.push(std::thread::spawn(move || {
-                own.of_docker(&[("dockerd restarts", 2), ("dockerd crashes", 1), ("dockerd hangs", 3)], &docker);
-            }));
+            push(
+                1,
+                std::thread::spawn(move || {
+                    own.of_docker(&[("dockerd restarts", 2), ("dockerd crashes", 1), ("dockerd hangs", 3)], &docker);
+                }),
+            );
             let (fleet, own) = (Arc::clone(&self.fleet), lane(1));
-            lanes.push(std::thread::spawn(move || {
-                own.of_workers(&[("kills", rarities)], &fleet, |name| name.starts_with("docker"));
-            }));
+            push(
+                1,
+                std::thread::spawn(move || {
+                    own.of_workers(&[("kills", rarities)], &fleet, |name| name.starts_with("docker"));
+                }),
+            );
         }
         lanes
     }
 
     /// Whether it is time to stop.
-    fn end(&self, lanes: &[JoinHandle<()>]) -> Option<End> {
+    fn end(&self, lanes: &[(usize, JoinHandle<()>)]) -> Option<End> {
         let worked = self.courts.iter().all(|court| court.pace.progress() >= 1.0);
-        if worked && lanes.iter().all(JoinHandle::is_finished) && self.fleet.dooms().all_fulfilled() {
+        if worked && lanes.iter().all(|(_, lane)| lane.is_finished()) && self.fleet.dooms().all_fulfilled() {
             return Some(End::AllDone);
         }
         if self.begun.elapsed() > self.plan.at_most {

@@ -7,16 +7,7 @@ use tribunal_shared::request::RequestId;
 use tribunal_shared::result::ExecutionStatus;
 use tribunal_shared::store::Event;
 use tribunal_tests::requests::{request, sleeping};
-use tribunal_tests::{Fleet, Ground, PATIENCE, eventually};
-
-/// Processes that sleep for exactly so long; nobody else's do.
-fn sleepers(seconds: f64) -> usize {
-    let words = format!("sleep\0{seconds}\0");
-    let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
-    let runs =
-        |path: std::path::PathBuf| std::fs::read(path.join("cmdline")).is_ok_and(|line| line == words.as_bytes());
-    processes.filter(|entry| runs(entry.path())).count()
-}
+use tribunal_tests::{Fleet, Ground, PATIENCE, eventually, processes_running};
 
 async fn events_of(fleet: &Fleet, id: &RequestId) -> Vec<Event> {
     let events = fleet.client.events(id, None).await.unwrap();
@@ -29,17 +20,19 @@ fn cancel(fleet: &Fleet, id: &RequestId) -> std::process::Output {
 
 #[tokio::test]
 async fn a_running_request_is_stopped_within_a_second_and_its_place_is_free() {
+    // Nobody else sleeps for exactly so long.
     const SECONDS: f64 = 41.203;
+    let sleepers = || processes_running(&format!("sleep {SECONDS}"));
     for ground in [Ground::Host, Ground::Docker] {
         let mut fleet = Fleet::on(ground, "worker.slots = 1\n").await;
         fleet.start_worker();
         // Somebody else's worker may run it: any client can stop it.
         let id = fleet.client.submit(sleeping(SECONDS)).await.unwrap();
-        eventually("it runs", || sleepers(SECONDS) > 0);
+        eventually("it runs", || sleepers() > 0);
         let asked = Instant::now();
         let cancelled = cancel(&fleet, &id);
         assert!(cancelled.status.success(), "{cancelled:?}");
-        eventually("it runs no more", || sleepers(SECONDS) == 0);
+        eventually("it runs no more", || sleepers() == 0);
         assert!(asked.elapsed() < Duration::from_secs(1), "{ground:?}: {:?}", asked.elapsed());
 
         let result = fleet.client.wait(&id, Some(PATIENCE)).await.unwrap().expect("a result");

@@ -7,7 +7,7 @@ use tribunal_shared::request::{ExecutionRequest, RequestId};
 use tribunal_shared::result::ExecutionStatus;
 use tribunal_shared::store::Event;
 use tribunal_tests::requests::request;
-use tribunal_tests::{Fleet, Ground, PATIENCE, Worker, eventually};
+use tribunal_tests::{Fleet, Ground, PATIENCE, Worker, eventually, processes_running};
 
 const STOPS: usize = 100;
 /// Workers that live side by side.
@@ -110,13 +110,6 @@ async fn stopped_a_hundred_times_in_the_middle_of_work_nothing_is_lost_and_nothi
     assert_eq!((depth.ready, depth.dead, depth.parked), (0, 0, 0));
 }
 
-/// Whether a process on this machine has these words in its command line.
-fn runs(words: &str) -> bool {
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let commands = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
-    commands.map(|command| String::from_utf8_lossy(&command).replace('\0', " ")).any(|command| command.contains(words))
-}
-
 #[tokio::test]
 async fn a_second_signal_ends_a_worker_at_once_and_its_request_runs_elsewhere() {
     let mut fleet = Fleet::on(Ground::Host, "").await;
@@ -124,7 +117,7 @@ async fn a_second_signal_ends_a_worker_at_once_and_its_request_runs_elsewhere() 
     // A number of its own, to be found by.
     let sleep = format!("sleep 4.{:09}", std::process::id());
     let id = fleet.client.submit(request("bash", &format!("{sleep}; echo 42"), &[("", "42")])).await.unwrap();
-    eventually("it runs", || runs(&sleep));
+    eventually("it runs", || processes_running(&sleep) > 0);
     fleet.worker(0).signal("TERM");
     fleet.worker(0).await_line("stopping");
     fleet.worker(0).signal("TERM");
@@ -133,7 +126,7 @@ async fn a_second_signal_ends_a_worker_at_once_and_its_request_runs_elsewhere() 
     let took = told.elapsed();
     assert_eq!(code, Some(3), "{}", fleet.logs());
     assert!(took < Duration::from_secs(1), "it took {took:?} to stop:\n{}", fleet.logs());
-    eventually("its programs end with it", || !runs(&sleep));
+    eventually("its programs end with it", || processes_running(&sleep) == 0);
     assert!(told.elapsed() < Duration::from_secs(2), "its programs ran on for {:?}", told.elapsed());
 
     fleet.start_worker();

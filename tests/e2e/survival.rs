@@ -7,7 +7,7 @@ use tribunal_shared::request::ExecutionRequest;
 use tribunal_shared::result::{ExecutionStatus, TestStatus};
 use tribunal_shared::store::{Event, State};
 use tribunal_tests::requests::request;
-use tribunal_tests::{Fleet, PATIENCE, Worker, eventually};
+use tribunal_tests::{Fleet, PATIENCE, Worker, eventually, processes_running};
 
 use futures_util::StreamExt;
 
@@ -227,5 +227,21 @@ async fn interrupted_at_any_moment_judging_leaves_nothing() {
         let _ = judge.wait().unwrap();
         assert_eq!(fleet.containers_of(&id), Vec::<String>::new(), "interrupted after {} ms", step * 25);
         assert_eq!(fleet.tenants(), Vec::<String>::new(), "interrupted after {} ms", step * 25);
+    }
+}
+
+#[tokio::test]
+async fn a_container_that_somebody_stops_is_our_failure_and_not_the_programs() {
+    let fleet = Fleet::started().await;
+    for signal in ["TERM", "KILL"] {
+        // A number of its own, to be found by.
+        let sleep = format!("sleep 2.{:09}", std::process::id());
+        let id = fleet.client.submit(request("bash", &format!("{sleep}; echo 1"), &[("", "1")])).await.unwrap();
+        eventually("its program runs", || processes_running(&sleep) > 0);
+        let containers = fleet.containers_of(id.as_str());
+        fleet.docker(&["kill", "--signal", signal, &containers[0]]);
+        let result = fleet.client.wait(&id, Some(PATIENCE)).await.unwrap().expect("a result");
+        assert_eq!(result.status, ExecutionStatus::AllPassed, "{signal}: {result:?}\n{}", fleet.logs());
+        assert!(fleet.logs().contains("our failure"), "{}", fleet.logs());
     }
 }

@@ -12,30 +12,57 @@
 //! program never sees. The report is the last thing written to stderr, and the nonce alone to stdout: by then nothing else
 //! lives in the container, so whoever has read both has read everything, long before the container itself is gone.
 //!
-//! SIGTERM, which is how a run is cut short, kills everything but itself; then it reports as always.
+//! SIGTERM, which is how a run is cut short, kills everything but itself; then it reports as always, and says if the signal came
+//! from outside: a daemon that shuts down sends it as well as the worker, and the program is not to blame for that.
 //!
-//! Report, little endian: nonce (16 bytes), kind (1), value (i32), and four times u64: wall time in ns, CPU time in ns,
+//! Report, little endian: nonce (16 bytes), kind (1, with its highest bit set if it was stopped from outside), value (i32), and four times u64: wall time in ns, CPU time in ns,
 //! peak memory in bytes, kills by the OOM killer.
 
-use std::ffi::{c_int, c_long, c_ulong};
+use std::ffi::{c_int, c_long, c_ulong, c_void};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::os::fd::FromRawFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, exit};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 const NONCE: &str = "TRIBUNAL_NONCE";
 const EXITED: u8 = 0;
 const SIGNALED: u8 = 1;
 const NOT_STARTED: u8 = 2;
+const STOPPED_FROM_OUTSIDE: u8 = 0x80;
+
+/// Somebody outside of this container wants it to end.
+static STOPPED: AtomicBool = AtomicBool::new(false);
 
 const ECHILD: i32 = 10;
 const SIGKILL: c_int = 9;
 const SIGTERM: c_int = 15;
 const PR_SET_DUMPABLE: c_int = 4;
 const RUSAGE_CHILDREN: c_int = -1;
+const SA_SIGINFO: c_int = 4;
+const SA_RESTART: c_int = 0x1000_0000;
+
+/// As the C library lays them out on 64-bit Linux.
+#[repr(C)]
+struct SignalAction {
+    handler: extern "C" fn(c_int, *const SignalInfo, *mut c_void),
+    mask: [c_ulong; 16],
+    flags: c_int,
+    restorer: usize,
+}
+
+#[repr(C)]
+struct SignalInfo {
+    number: c_int,
+    error: c_int,
+    code: c_int,
+    padding: c_int,
+    /// The sender's process, as it is called in here: 0 if it is not in here.
+    sender: c_int,
+}
 
 #[repr(C)]
 #[derive(Default)]
@@ -48,7 +75,7 @@ struct Rusage {
 
 unsafe extern "C" {
     fn prctl(option: c_int, argument: c_ulong, ...) -> c_int;
-    fn signal(signal: c_int, handler: extern "C" fn(c_int)) -> usize;
+    fn sigaction(signal: c_int, action: *const SignalAction, before: *mut SignalAction) -> c_int;
     fn wait4(pid: c_int, status: *mut c_int, options: c_int, usage: *mut Rusage) -> c_int;
     fn getrusage(who: c_int, usage: *mut Rusage) -> c_int;
     fn kill(pid: c_int, signal: c_int) -> c_int;
@@ -62,8 +89,10 @@ fn main() {
         eprintln!("usage: {NONCE}=<16 bytes> init PROGRAM [ARGUMENT]...");
         exit(2);
     };
-    // SAFETY: the handler makes one system call that is safe to make in a handler.
-    unsafe { signal(SIGTERM, cut_short) };
+    let action = SignalAction { handler: cut_short, mask: [0; 16], flags: SA_SIGINFO | SA_RESTART, restorer: 0 };
+    // SAFETY: both structures are laid out as the C library's, a null pointer for the old one is allowed, and the handler does
+    // nothing that is not safe to do in a handler.
+    unsafe { sigaction(SIGTERM, &action, std::ptr::null_mut()) };
     let counters = Counters::open();
     let before = counters.read();
 
@@ -90,11 +119,12 @@ fn main() {
         Err(error) => (NOT_STARTED, error.raw_os_error().unwrap_or(0)),
     };
     let wall = began.elapsed();
+    let stopped = if STOPPED.load(Ordering::Relaxed) { STOPPED_FROM_OUTSIDE } else { 0 };
     end_everything_else();
 
     let used = counters.read().since(&before);
     let mut report = nonce.as_bytes().to_vec();
-    report.push(kind);
+    report.push(kind | stopped);
     report.extend(value.to_le_bytes());
     for number in [wall.as_nanos() as u64, used.cpu_ns, used.peak, used.oom_kills] {
         report.extend(number.to_le_bytes());
@@ -108,7 +138,11 @@ fn set_dumpable(dumpable: bool) {
     unsafe { prctl(PR_SET_DUMPABLE, dumpable.into()) };
 }
 
-extern "C" fn cut_short(_signal: c_int) {
+extern "C" fn cut_short(_signal: c_int, info: *const SignalInfo, _context: *mut c_void) {
+    // SAFETY: with SA_SIGINFO the kernel hands over a valid structure.
+    if unsafe { (*info).sender } == 0 {
+        STOPPED.store(true, Ordering::Relaxed);
+    }
     // SAFETY: a plain system call. From process 1, -1 is everybody else.
     unsafe { kill(-1, SIGKILL) };
 }

@@ -217,6 +217,10 @@ impl Container {
             if seen.stdout.tail() == nonce.as_str().as_bytes()
                 && let Some(report) = Report::parse(seen.stderr.tail(), nonce)
             {
+                if report.stopped && seen.killed.is_none() {
+                    // A daemon that shuts down, or a person. It says nothing about the program.
+                    return Err(SandboxError::failed("running a program", "its container was stopped from outside"));
+                }
                 return Ok(seen.with_report(report, limits.wall));
             }
             if limits.on_overflow == OnOverflow::Kill && seen.killed.is_none() && seen.overflowed() {

@@ -32,7 +32,11 @@ pub struct Report {
     pub cpu: Duration,
     pub peak_memory_bytes: u64,
     pub oom: bool,
+    /// Somebody outside of the container sent SIGTERM: we ourselves, or a daemon that shuts down.
+    pub stopped: bool,
 }
+
+const STOPPED_FROM_OUTSIDE: u8 = 0x80;
 
 impl Report {
     /// From the last bytes of stderr; `None` if they are not a report.
@@ -44,7 +48,7 @@ impl Report {
         let (numbers, []) = rest.as_chunks::<8>() else { return None };
         let numbers: [[u8; 8]; 4] = numbers.try_into().ok()?;
         let [wall, cpu, peak_memory_bytes, oom_kills] = numbers.map(u64::from_le_bytes);
-        let exit = match kind {
+        let exit = match kind & !STOPPED_FROM_OUTSIDE {
             0 => Exit::Code(value),
             1 => Exit::Signal(value),
             2 => Exit::NotStarted(std::io::Error::from_raw_os_error(value).to_string()),
@@ -56,6 +60,7 @@ impl Report {
             cpu: Duration::from_nanos(cpu),
             peak_memory_bytes,
             oom: oom_kills > 0,
+            stopped: kind & STOPPED_FROM_OUTSIDE != 0,
         })
     }
 }
@@ -116,8 +121,34 @@ mod tests {
     fn told_to_end_it_ends_the_program_and_still_reports() {
         let began = std::time::Instant::now();
         let report = report("kill -TERM $PPID; sleep 60");
-        assert_eq!(report.exit, Exit::Signal(9));
+        assert_eq!((report.exit, report.stopped), (Exit::Signal(9), false), "the program asked for it itself");
         assert!(began.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn told_to_end_from_outside_it_says_so() {
+        // The script sends it from the namespace that the container's is a child of, as a daemon does.
+        let nonce = Nonce::new();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("init");
+        std::fs::write(&path, INIT).unwrap();
+        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let script = r#"
+            mkfifo "$1/started"
+            unshare --pid --fork "$1/init" bash -c 'echo > "$0/started"; sleep 60' "$1" &
+            read -r < "$1/started"
+            kill -TERM "$(cat /proc/$!/task/$!/children)"
+            wait
+        "#;
+        let output = Command::new("bash")
+            .args(["-c", script, "script"])
+            .arg(folder.path())
+            .env(NONCE_VARIABLE, nonce.as_str())
+            .output()
+            .unwrap();
+        let tail = output.stderr.len().saturating_sub(LENGTH);
+        let report = Report::parse(&output.stderr[tail..], &nonce).unwrap_or_else(|| panic!("no report in {output:?}"));
+        assert_eq!((report.exit, report.stopped), (Exit::Signal(9), true));
     }
 
     #[test]
