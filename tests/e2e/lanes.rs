@@ -29,10 +29,10 @@ async fn ends(fleet: &Fleet, ids: &[RequestId]) -> Vec<(u64, u64)> {
 
 #[tokio::test]
 async fn high_overtakes_normal_and_normal_overtakes_low() {
-    let mut fleet = Fleet::on(Ground::Host, "worker.slots = 1\n").await;
-    let low = submit(&fleet, 8, "low", 0.1).await;
-    let normal = submit(&fleet, 8, "normal", 0.1).await;
-    let high = submit(&fleet, 8, "high", 0.1).await;
+    let mut fleet = Fleet::on(Ground::Host, "worker.slots = 4\n").await;
+    let low = submit(&fleet, 16, "low", 0.1).await;
+    let normal = submit(&fleet, 16, "normal", 0.1).await;
+    let high = submit(&fleet, 16, "high", 0.1).await;
     fleet.start_worker();
     let mean = |ends: Vec<(u64, u64)>| ends.iter().map(|end| end.0).sum::<u64>() / ends.len() as u64;
     let (low, normal, high) = (ends(&fleet, &low).await, ends(&fleet, &normal).await, ends(&fleet, &high).await);

@@ -78,8 +78,11 @@ async fn one_that_is_stopping_is_not_ready() {
         let (status, why) = Fleet::ask(port, "/ready");
         status == 503 && why.contains("stopping")
     });
-    let shown = fleet.cli().arg("fleet").output().expect("tribunal runs");
-    assert!(String::from_utf8_lossy(&shown.stdout).contains("stopping"), "{shown:?}");
+    // From its next heartbeat on.
+    eventually("the fleet shows it", || {
+        let shown = fleet.cli().arg("fleet").output().expect("tribunal runs");
+        String::from_utf8_lossy(&shown.stdout).contains("stopping")
+    });
     let result = fleet.client.wait(&id, Some(PATIENCE)).await.unwrap().expect("a result");
     assert_eq!(result.status, ExecutionStatus::AllPassed, "{result:?}");
 }

@@ -57,8 +57,8 @@ impl Parts {
 pub async fn run(parts: Parts, shutdown: impl Future<Output = ()>) {
     let grace = Duration::from_secs(parts.settings.worker.grace_s);
     let worker = Arc::new(Worker::new(parts));
-    let queues = queue::consumed(&worker.parts.settings.queue, &worker.parts.settings.worker.languages);
-    let places = worker.slots.count() * queues;
+    let Settings { queue, worker: bound, .. } = &worker.parts.settings;
+    let places = queue::room(queue, &bound.languages, prefetch(&worker));
     info!(worker = worker.parts.name, slots = worker.slots.count(), "started");
     let mut beside = JoinSet::new();
     beside.spawn(beat(Arc::clone(&worker)));
@@ -230,7 +230,11 @@ impl Source {
 
 /// Of each priority as many requests as can have a slot: more would only wait here instead of elsewhere.
 async fn connect(worker: &Worker, careful: bool) -> Result<Box<dyn Consumer>, QueueError> {
-    let Worker { parts: Parts { broker, settings, .. }, slots, .. } = worker;
-    let prefetch = if careful { 1 } else { u16::try_from(slots.count()).unwrap_or(u16::MAX) };
+    let Parts { broker, settings, .. } = &worker.parts;
+    let prefetch = if careful { 1 } else { prefetch(worker) };
     broker.consume(&settings.worker.languages, prefetch).await
+}
+
+fn prefetch(worker: &Worker) -> u16 {
+    u16::try_from(worker.slots.count()).unwrap_or(u16::MAX)
 }

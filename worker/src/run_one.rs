@@ -333,11 +333,12 @@ impl Worker {
             warn!(reason, "the sandbox is out of order; to be tried elsewhere");
             return self.give_back(id, lease, &reason, Blame::Worker).await;
         }
-        warn!(reason, attempt, "our failure");
         let end = self.give_back(id, lease, &reason, Blame::Request).await;
         if attempt >= self.parts.settings.worker.max_attempts {
+            warn!(reason, attempt, "our failure, once too often");
             return self.give_up(id).await;
         }
+        warn!(reason, attempt, "our failure; to be tried again");
         self.pause(attempt).await;
         end
     }

@@ -93,8 +93,12 @@ impl Broker for MemoryBroker {
     }
 
     async fn consume(&self, languages: &[String], prefetch: u16) -> Result<Box<dyn Consumer>, QueueError> {
-        let room = || Arc::new(Semaphore::new(prefetch.into()));
-        let queues = self.0.names.consumed_by(languages).into_iter().map(|queue| (queue, room())).collect();
+        let names = &self.0.names;
+        let with_room = |queue: String| {
+            let room = Semaphore::new(names.room(&queue, prefetch).into());
+            (queue, Arc::new(room))
+        };
+        let queues = names.consumed_by(languages).into_iter().map(with_room).collect();
         let presence = Some(Arc::clone(&self.0.presence));
         Ok(Box::new(MemoryConsumer { shared: Arc::clone(&self.0), queues, presence }))
     }

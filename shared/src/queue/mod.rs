@@ -158,7 +158,7 @@ pub trait Broker: Send + Sync {
     async fn publish_all(&self, messages: Vec<Message>) -> Vec<Result<(), QueueError>>;
 
     /// Deliveries of every priority, each priority in order of arrival, of which at most `prefetch` each are unsettled at a
-    /// time. Only of these languages, which have queues of their own; of everything if there are none. Among them are those
+    /// time, and one more of the urgent: the next of them must be at hand when a place is free, or another takes it. Only of these languages, which have queues of their own; of everything if there are none. Among them are those
     /// that have fallen.
     async fn consume(&self, languages: &[String], prefetch: u16) -> Result<Box<dyn Consumer>, QueueError>;
 
@@ -284,6 +284,11 @@ impl Names {
         queues
     }
 
+    /// How many deliveries of a queue may be unsettled.
+    fn room(&self, queue: &str, prefetch: u16) -> u16 {
+        prefetch.saturating_add(u16::from(queue.ends_with(&format!(".{}", Priority::High.as_str()))))
+    }
+
     fn dead(&self) -> String {
         format!("{}.dead", self.base)
     }
@@ -313,9 +318,10 @@ fn now_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
-/// How many queues a worker takes messages from that is bound to these languages, or to none.
-pub fn consumed(settings: &QueueSettings, languages: &[String]) -> usize {
-    Names::new(settings).consumed_by(languages).len()
+/// How many deliveries a worker may have at a time that is bound to these languages, or to none.
+pub fn room(settings: &QueueSettings, languages: &[String], prefetch: u16) -> usize {
+    let names = Names::new(settings);
+    names.consumed_by(languages).iter().map(|queue| usize::from(names.room(queue, prefetch))).sum()
 }
 
 /// The broker at `settings.url`. A RabbitMQ is connected to on first use.

@@ -367,7 +367,7 @@ async fn a_silent_broker_is_not_met_by_more_and_more_connections() {
 fn a_worker_has_room_for_all_queues_that_it_takes_from() {
     let settings = QueueSettings { separate: vec!["rust".into(), "go".into()], ..settings("memory://".into()) };
     let bound =
-        |languages: &[&str]| queue::consumed(&settings, &languages.iter().map(ToString::to_string).collect::<Vec<_>>());
-    // Three priorities of each, and what has fallen.
-    assert_eq!((bound(&[]), bound(&["rust"]), bound(&["rust", "go"])), (10, 4, 7));
+        |languages: &[&str]| queue::room(&settings, &languages.iter().map(ToString::to_string).collect::<Vec<_>>(), 5);
+    // Three priorities of each, with one more of the urgent, and what has fallen.
+    assert_eq!((bound(&[]), bound(&["rust"]), bound(&["rust", "go"])), (53, 21, 37));
 }

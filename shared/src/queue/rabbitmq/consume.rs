@@ -22,11 +22,12 @@ const REQUEUE: BasicRejectOptions = BasicRejectOptions { requeue: true };
 pub async fn start(broker: &RabbitMq, languages: &[String], prefetch: u16) -> Result<Box<dyn Consumer>, QueueError> {
     let queues = broker.names.consumed_by(languages);
     let subscribe = async |link: &Link| {
-        // Before consuming: the client's buffer has no bound of its own. It holds for each queue.
-        link.channel.basic_qos(prefetch, BasicQosOptions::default()).await?;
         let mut deliveries = SelectAll::new();
         let mut tags = Vec::new();
         for queue in &queues {
+            // Before consuming, for which it holds: the client's buffer has no bound of its own.
+            let room = broker.names.room(queue, prefetch);
+            link.channel.basic_qos(room, BasicQosOptions::default()).await?;
             let (queue, options) = (queue.as_str().into(), BasicConsumeOptions::default());
             let consumer = link.channel.basic_consume(queue, "".into(), options, FieldTable::default()).await?;
             tags.push(consumer.tag());
