@@ -9,7 +9,7 @@ use tribunal_tests::requests::request;
 use tribunal_tests::{Fleet, Ground};
 
 use crate::bare::{Bare, Message};
-use crate::{Bound, Promise, median};
+use crate::{Goal, Promise, median};
 
 const REQUESTS: usize = 10_000;
 const ROUNDS: usize = 7;
@@ -58,7 +58,7 @@ pub async fn measure() -> Vec<Promise> {
         promises.push(Promise {
             what: format!("rate of bare publishing, {ids}"),
             value,
-            bound: Bound::AtLeast(AT_LEAST),
+            goal: Goal::AtLeast(AT_LEAST),
         });
     }
     promises
