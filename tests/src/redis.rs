@@ -45,7 +45,9 @@ impl Redis {
         // Results are never evicted and survive a restart, as in docker-compose.yml.
         command
             .args(["--bind", "127.0.0.1", "--port", &self.port.to_string(), "--daemonize", "no"])
-            .args(["--appendonly", "yes", "--save", "", "--maxmemory-policy", "noeviction", "--dir"])
+            // On disk before it answers, as a fleet's must be: it is killed here.
+            .args(["--appendonly", "yes", "--appendfsync", "always", "--save", ""])
+            .args(["--maxmemory-policy", "noeviction", "--dir"])
             .arg(self.folder.path());
         self.process = Some(Daemon::start(&mut command, &self.log()).expect("redis-server is on the PATH"));
         let ready = within(READY_WITHIN, || self.ask(&["PING"]).is_ok_and(|answer| answer == "PONG"));
