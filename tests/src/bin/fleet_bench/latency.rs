@@ -11,7 +11,7 @@ use tribunal_worker::sandbox::{self, Sandbox};
 use tribunal_worker::trial;
 
 use crate::trip::Trip;
-use crate::{Goal, Promise, median};
+use crate::{Bound, Promise, median};
 
 const ROUNDS: usize = 200;
 /// The caches.
@@ -53,7 +53,7 @@ pub async fn measure() -> Promise {
     Promise {
         what: "answer of an idle fleet, p50 without the sandbox, ms".into(),
         value,
-        goal: Goal::AtMost(AT_MOST_MS),
+        bound: Bound::AtMost(AT_MOST_MS),
     }
 }
 

@@ -9,7 +9,7 @@ use tribunal_tests::requests::request;
 use tribunal_tests::{Fleet, Ground};
 
 use crate::bare::{Bare, Message};
-use crate::{Goal, Promise, median};
+use crate::{Bound, Promise, median};
 
 const REQUESTS: usize = 10_000;
 const ROUNDS: usize = 7;
@@ -58,7 +58,7 @@ pub async fn measure() -> Vec<Promise> {
         promises.push(Promise {
             what: format!("rate of bare publishing, {ids}"),
             value,
-            goal: Goal::AtLeast(AT_LEAST),
+            bound: Bound::AtLeast(AT_LEAST),
         });
     }
     promises

@@ -11,7 +11,7 @@ use tribunal_shared::store::Event;
 use tribunal_tests::requests::request;
 use tribunal_tests::{Fleet, Ground, PATIENCE};
 
-use crate::{Goal, Promise};
+use crate::{Bound, Promise};
 
 const SLOTS: usize = 2;
 const MOST_WORKERS: usize = 4;
@@ -51,7 +51,7 @@ pub async fn measure() -> Vec<Promise> {
     let speed_ups = times[1..].iter().map(|(workers, time)| Promise {
         what: format!("speed-up by {workers} workers, times {workers}"),
         value: alone.as_secs_f64() / time.as_secs_f64() / *workers as f64,
-        goal: Goal::AtLeast(1.0 - WITHIN),
+        bound: Bound::AtLeast(1.0 - WITHIN),
     });
     speed_ups.collect()
 }
